@@ -1,0 +1,116 @@
+"""The row schema: every column of a measurement, its type, and what it means."""
+
+from __future__ import annotations
+
+import dataclasses
+
+SCHEMA_VERSION = 1
+
+STATUSES = ("ok", "oom", "crashed", "timeout", "error", "invalid", "unavailable")
+RUN_STATES = ("running", "stopped", "finished", "failed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One column. `kind` is `int`, `float`, `bool` or `text`; an empty cell means: not measured."""
+
+    name: str
+    kind: str
+    meaning: str
+
+
+WORKLOAD_COLUMNS = (
+    Column("batch_size", "int", "sequences per call"),
+    Column("seq_len", "int", "tokens per sequence"),
+    Column("num_heads", "int", "attention heads"),
+    Column("d_model", "int", "width of the layer, channels per token"),
+    Column("head_dim", "int", "d_model / num_heads; empty where it does not divide"),
+    Column("dtype", "text", "element type of weights and input"),
+    Column("device", "text", "where the call ran"),
+    Column("mode", "text", "inference (no gradients) or training (forward and backward)"),
+    Column("bias", "bool", "whether the projections have biases"),
+    Column("causal", "bool", "whether a token sees only itself and earlier ones"),
+    Column("threads", "int", "threads torch computed with"),
+    Column("seed", "int", "seed of weights and input"),
+)
+
+# What is measured once per replicate × workload × contender.
+MEASURED_COLUMNS = (
+    Column("status", "text", "ok, or why the numbers are empty: " + ", ".join(STATUSES[1:])),
+    Column("status_reason", "text", "the status in words"),
+    Column("latency_median_ms", "float", "median time of one call, milliseconds"),
+    Column("latency_p25_ms", "float", "a quarter of the samples took less"),
+    Column("latency_p75_ms", "float", "three quarters of the samples took less"),
+    Column("latency_p5_ms", "float", "5 % of the samples took less"),
+    Column("latency_p95_ms", "float", "95 % of the samples took less"),
+    Column("num_samples", "int", "timed samples, one per round"),
+    Column("calls_per_sample", "int", "calls timed together, so that a sample lasts well above the clock's step"),
+    Column("stop_reason", "text", "why the rounds ended"),
+    Column("speedup", "float", "reference's time / this contender's, median over rounds; above 1 is faster"),
+    Column("noise_floor", "float", "how far a clone of the reference strayed from a ratio of 1"),
+    Column("throughput_tokens_per_s", "float", "batch_size × seq_len / median time"),
+    Column("achieved_gflop_per_s", "float", "operations by formula / median time"),
+    Column("peak_memory_mib", "float", "most bytes the call itself held at once beyond what was live before, MiB"),
+    Column("max_abs_error", "float", "largest absolute difference from the reference's output"),
+    Column("max_abs_error_oracle", "float", "largest absolute difference from the float64 oracle"),
+    Column("error_ratio", "float", "error against the oracle / (the reference's own + eps × largest output)"),
+    Column("check_verdict", "text", "pass, fail, not-comparable or error; empty for a reference"),
+    Column("kernel", "text", "the attention program that was seen to run"),
+    Column("warnings", "text", "what may disturb the numbers of this row"),
+    Column("source_hash", "text", "hash of the layer's source as it was measured"),
+    Column("measured_at", "text", "end of the measurement, UTC"),
+)
+
+IDENTITY_COLUMNS = (
+    Column("run_id", "text", "the run's folder name"),
+    Column("replicate", "int", "which pass over the grid, from 1"),
+    Column("point", "int", "position of the workload in the grid, from 1"),
+)
+
+CONTENDER_COLUMNS = (
+    Column("contender", "text", "the layer, by name"),
+    Column("reference", "text", "the official call it is compared with; empty for a reference itself"),
+)
+
+# measurements.csv: one row per replicate × workload × contender.
+MEASUREMENT_COLUMNS = IDENTITY_COLUMNS + WORKLOAD_COLUMNS + CONTENDER_COLUMNS + MEASURED_COLUMNS
+
+# samples.csv: one row per timed sample.
+SAMPLE_COLUMNS = (
+    *IDENTITY_COLUMNS,
+    Column("contender", "text", "the layer, by name; `clone:<reference>` is the control"),
+    Column("round", "int", "which round of the interleaving, from 1"),
+    Column("latency_ms", "float", "time of one call in this sample, milliseconds"),
+)
+
+# What joining the replicates adds, after the columns above less `replicate`.
+JOINED_COLUMNS = (
+    Column("num_replicates", "int", "replicates with a measurement"),
+    Column("speedup_low", "float", "lower end of the 95 % interval of speedup across replicates; empty below 2"),
+    Column("speedup_high", "float", "upper end of it"),
+    Column("speed_verdict", "text", "faster, slower, same, unsure, or provisional below 5 replicates"),
+)
+
+# The run's environment, repeated in each row of a report, so that a row stands alone.
+ENVIRONMENT_COLUMNS = (
+    Column("heap", "text", "pinned or as-is"),
+    Column("torch_version", "text", "torch that was measured"),
+    Column("python_version", "text", "Python that ran it"),
+    Column("device_name", "text", "the device's own name"),
+    Column("platform", "text", "operating system and processor architecture"),
+    Column("commit", "text", "commit of mha-bench, with -dirty where files differ from it; empty without git"),
+)
+
+REPORT_COLUMNS = (
+    tuple(column for column in IDENTITY_COLUMNS if column.name != "replicate")
+    + WORKLOAD_COLUMNS
+    + CONTENDER_COLUMNS
+    + MEASURED_COLUMNS
+    + JOINED_COLUMNS
+    + ENVIRONMENT_COLUMNS
+)
+
+
+def names(columns: tuple[Column, ...]) -> list[str]:
+    """The columns' names in order."""
+    return [column.name for column in columns]

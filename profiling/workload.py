@@ -1,0 +1,248 @@
+"""Workloads (one point to measure) and grids (the product of lists), and the rules that both obey."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+MODES = ("inference", "training")
+DEFAULT_D_MODEL = 512
+
+# A grid above this many points would take weeks; it is a slip of the keyboard, not a wish.
+MAX_POINTS = 100_000
+# Sizes of a tensor's axis; beyond it the products below would not mean anything on any machine.
+MAX_SIZE = 2**31 - 1
+
+# The order of the axes: the first varies slowest. Sizes last, so that a run covers every kind of call early on.
+AXES = ("dtype", "mode", "bias", "causal", "num_heads", "batch_size", "seq_len")
+
+
+class GridError(ValueError):
+    """A grid or a setting that breaks a rule; the message names the argument, the rule and the value."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One point: everything that decides what a call computes and how.
+
+    `mode` is `inference` (eval and `torch.inference_mode`) or `training` (forward and backward).
+    """
+
+    batch_size: int
+    seq_len: int
+    num_heads: int
+    d_model: int
+    dtype: str
+    device: str
+    mode: str
+    bias: bool
+    causal: bool
+    threads: int
+    seed: int
+
+    @property
+    def head_dim(self) -> int | None:
+        """Channels per head, or None where the heads do not divide the width."""
+        return None if self.d_model % self.num_heads else self.d_model // self.num_heads
+
+    @property
+    def invalid_reason(self) -> str | None:
+        """Why no attention layer of this shape exists, or None where one does."""
+        if self.d_model % self.num_heads:
+            return f"d_model {self.d_model} is not divisible by num_heads {self.num_heads}"
+        return None
+
+    @property
+    def label(self) -> str:
+        """A short name for progress lines: the sizes, then what differs from the usual."""
+        sizes = f"batch {self.batch_size}, seq_len {self.seq_len}, heads {self.num_heads}, d_model {self.d_model}"
+        unusual = [
+            word
+            for word, is_so in (
+                (self.dtype, self.dtype != "float32"),
+                (self.mode, self.mode != "inference"),
+                ("bias", self.bias),
+                ("causal", self.causal),
+            )
+            if is_so
+        ]
+        return ", ".join([sizes, *unusual])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Workload:
+        """The workload whose fields `values` holds; unknown or missing names raise GridError."""
+        return cls(**_known_fields(cls, values))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Grid:
+    """The product of lists, with what all its points share.
+
+    The width either stays fixed while the heads vary (`d_model`), or grows with them (`head_dim`; then
+    `d_model = head_dim * num_heads`). Exactly one of the two is set.
+
+    Raises:
+        GridError: a value breaks a rule; the message names the argument, the rule and the value.
+    """
+
+    batch_size: tuple[int, ...] = (1, 4)
+    seq_len: tuple[int, ...] = (128, 512)
+    num_heads: tuple[int, ...] = (4, 8)
+    d_model: int | None = None
+    head_dim: int | None = None
+    dtype: tuple[str, ...] = ("float32",)
+    mode: tuple[str, ...] = ("inference",)
+    bias: tuple[bool, ...] = (False,)
+    causal: tuple[bool, ...] = (False,)
+    device: str = "auto"
+    threads: int | None = None
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        """Checks every rule once, here at the boundary."""
+        if self.d_model is None and self.head_dim is None:
+            object.__setattr__(self, "d_model", DEFAULT_D_MODEL)
+        if self.d_model is not None and self.head_dim is not None:
+            raise GridError(
+                "d_model and head_dim exclude each other: give one, "
+                f"not d_model {self.d_model} and head_dim {self.head_dim}"
+            )
+        for name in ("batch_size", "seq_len", "num_heads"):
+            _require_values(name, getattr(self, name))
+            for value in getattr(self, name):
+                require_size(name, value)
+            _require_distinct(name, getattr(self, name))
+        for name in ("d_model", "head_dim", "threads"):
+            if getattr(self, name) is not None:
+                require_size(name, getattr(self, name))
+        for name, allowed in (("dtype", DTYPES), ("mode", MODES), ("bias", (False, True)), ("causal", (False, True))):
+            _require_values(name, getattr(self, name))
+            for value in getattr(self, name):
+                if value not in allowed or type(value) is not type(allowed[0]):
+                    raise GridError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+            _require_distinct(name, getattr(self, name))
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise GridError(f"seed must be a whole number from 0 to 2^63 - 1, not {self.seed!r}")
+        if not isinstance(self.device, str) or not self.device:
+            raise GridError(f"device must be auto or a device's name such as cpu or cuda:0, not {self.device!r}")
+        if self.num_points > MAX_POINTS:
+            raise GridError(f"the grid may hold up to {MAX_POINTS:,} points, not {self.num_points:,}: shorten a list")
+
+    @property
+    def num_points(self) -> int:
+        """How many points the product holds, invalid ones included."""
+        return math.prod(len(getattr(self, axis)) for axis in AXES)
+
+    def workloads(self, *, device: str | None = None, threads: int | None = None) -> Iterator[Workload]:
+        """The points in the order in which they are measured.
+
+        Args:
+            device: the device that `auto` stands for; the grid's own where it names one.
+            threads: the thread count where the grid leaves it open.
+        """
+        for values in itertools.product(*(getattr(self, axis) for axis in AXES)):
+            point = dict(zip(AXES, values, strict=True))
+            yield Workload(
+                **point,
+                d_model=self.width(point["num_heads"]),
+                device=device or self.device,
+                threads=self.threads or threads or 1,
+                seed=self.seed,
+            )
+
+    def width(self, num_heads: int) -> int:
+        """The d_model of the points with that many heads."""
+        if self.head_dim is not None:
+            return self.head_dim * num_heads
+        assert self.d_model is not None, "set in __post_init__"
+        return self.d_model
+
+    def swept_axes(self) -> tuple[str, ...]:
+        """The axes with more than one value, sizes first: what a chart can be drawn against."""
+        sizes_first = ("seq_len", "batch_size", "num_heads", "dtype", "mode", "bias", "causal")
+        return tuple(axis for axis in sizes_first if len(getattr(self, axis)) > 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, lists as lists, ready for JSON."""
+        fields = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Grid:
+        """The grid whose fields `values` holds (lists or tuples); unknown names raise GridError."""
+        fields = _known_fields(cls, values)
+        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+        return cls(**frozen)
+
+
+def require_size(name: str, value: object) -> None:
+    """Raises GridError unless `value` is a whole number that can be the length of an axis."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise GridError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if value > MAX_SIZE:
+        raise GridError(f"{name} must be at most {MAX_SIZE:,}, not {value:,}")
+
+
+def parse_sizes(name: str, text: str) -> tuple[int, ...]:
+    """The whole numbers in a comma-separated text such as `1,2,4`; a blank or a fraction raises GridError."""
+    sizes = []
+    for part in _parts(name, text):
+        try:
+            sizes.append(int(part))
+        except ValueError:
+            raise GridError(f"{name} must be whole numbers separated by commas, not {part!r}") from None
+    return tuple(sizes)
+
+
+def parse_words(name: str, text: str) -> tuple[str, ...]:
+    """The words in a comma-separated text such as `float32,bfloat16`."""
+    return tuple(_parts(name, text))
+
+
+def parse_switches(name: str, text: str) -> tuple[bool, ...]:
+    """The truth values in a comma-separated text such as `no,yes`."""
+    words = {"no": False, "false": False, "off": False, "0": False, "yes": True, "true": True, "on": True, "1": True}
+    switches = []
+    for part in _parts(name, text):
+        if part.lower() not in words:
+            raise GridError(f"{name} must be yes, no or both separated by a comma, not {part!r}")
+        switches.append(words[part.lower()])
+    return tuple(switches)
+
+
+def _parts(name: str, text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if parts == [""]:
+        raise GridError(f"{name} must hold at least one value, not an empty list")
+    if "" in parts:
+        raise GridError(f"{name} must have a value between any two commas, not {text!r}")
+    return parts
+
+
+def _require_values(name: str, values: object) -> None:
+    if not isinstance(values, tuple):
+        raise GridError(f"{name} must be a list of values, not {values!r}")
+    if not values:
+        raise GridError(f"{name} must hold at least one value, not an empty list")
+
+
+def _require_distinct(name: str, values: tuple[Any, ...]) -> None:
+    for position, value in enumerate(values):
+        if value in values[:position]:
+            raise GridError(f"{name} must name each value once, not {value!r} twice")
+
+
+def _known_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(cls)}
+    unknown = sorted(set(values) - names)
+    if unknown:
+        raise GridError(f"{cls.__name__.lower()} has no field {unknown[0]!r}; it has {', '.join(sorted(names))}")
+    return dict(values)
