@@ -51,7 +51,11 @@ MEASURED_COLUMNS = (
     Column("throughput_tokens_per_s", "float", "batch_size × seq_len / median time"),
     Column("achieved_gflop_per_s", "float", "operations by formula / median time"),
     Column("peak_memory_mib", "float", "most bytes the call itself held at once beyond what was live before, MiB"),
-    Column("max_abs_error", "float", "largest absolute difference from the reference's output"),
+    Column(
+        "max_abs_error",
+        "float",
+        "largest absolute difference from the reference's output; inf where an output is NaN or inf",
+    ),
     Column("max_abs_error_oracle", "float", "largest absolute difference from the float64 oracle"),
     Column("error_ratio", "float", "error against the oracle / (the reference's own + eps × largest output)"),
     Column("check_verdict", "text", "pass, fail, not-comparable or error; empty for a reference"),

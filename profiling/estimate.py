@@ -1,0 +1,133 @@
+"""What a sweep will take, told before it starts: points, time, memory, and the time limit per workload.
+
+Rough on purpose: nothing has been measured yet. The time of a sweep is mostly its budget; the cost of the calls
+themselves is taken from the number of operations and a rate that ordinary machines reach.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from profiling.settings import MIN_ROUNDS, SweepSettings
+from profiling.workload import Grid, Workload
+
+MIB = 2**20
+
+ELEMENT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
+# GFLOP/s: one CPU thread with float32, and an accelerator; slower element types as a fraction of it.
+CPU_THREAD_RATE = 40.0
+ACCELERATOR_RATE = 5_000.0
+DTYPE_RATE = {"float32": 1.0, "bfloat16": 0.5, "float16": 0.2, "float64": 0.4}
+CALL_OVERHEAD_S = 100e-6
+# Calls outside the timed rounds: check, warm-up, memory pass; the float64 oracle costs about as much again.
+UNTIMED_CALLS = 12
+CHILD_START_S = 4.0
+WORKLOAD_OVERHEAD_S = 0.15
+# A process with torch loaded, before it measures anything.
+CHILD_BASE_MIB = 400.0
+# A workload that takes this many times its estimate hangs.
+TIME_LIMIT_FACTOR = 20.0
+SHORTEST_TIME_LIMIT_S = 60.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a sweep will take. `invalid` counts the points that no layer can have, with their reasons."""
+
+    num_points: int
+    num_invalid: int
+    invalid_reasons: tuple[str, ...]
+    num_rows: int
+    seconds: float
+    peak_memory_mib: float
+    free_memory_mib: float
+    time_limit_s: float
+
+
+def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", threads: int = 1) -> Estimate:
+    """The estimate for a grid measured in this way, on a device with that many threads."""
+    workloads = list(grid.workloads(device=device, threads=threads))
+    valid = [workload for workload in workloads if workload.invalid_reason is None]
+    costs = [workload_seconds(workload, settings) for workload in valid]
+    limit = settings.time_limit_s or max(SHORTEST_TIME_LIMIT_S, TIME_LIMIT_FACTOR * max(costs, default=0.0))
+    return Estimate(
+        num_points=len(workloads),
+        num_invalid=len(workloads) - len(valid),
+        invalid_reasons=tuple(dict.fromkeys(w.invalid_reason for w in workloads if w.invalid_reason)),
+        num_rows=len(workloads) * len(settings.contenders),
+        seconds=settings.replicates * (CHILD_START_S + sum(costs)),
+        peak_memory_mib=CHILD_BASE_MIB + max((workload_memory_mib(w, settings) for w in valid), default=0.0),
+        free_memory_mib=free_memory_mib(),
+        time_limit_s=float(round(limit)) if settings.time_limit_s is None else limit,
+    )
+
+
+def forward_flop(workload: Workload) -> int:
+    """Floating-point operations of one forward call: four projections, scores and weighted sum.
+
+    `8·b·s·d² + 4·b·s²·d`, a multiplication and an addition counted as two; the same for any number of heads.
+    A causal layer is counted in full: so its kernels may seem faster than the machine allows.
+    """
+    b, s, d = workload.batch_size, workload.seq_len, workload.d_model
+    return 8 * b * s * d * d + 4 * b * s * s * d
+
+
+def call_flop(workload: Workload) -> int:
+    """Operations of one call in the workload's mode: with the gradients of input and weights three times as many."""
+    return forward_flop(workload) * (3 if workload.mode == "training" else 1)
+
+
+def call_seconds(workload: Workload) -> float:
+    """A guess at the time of one call."""
+    rate = CPU_THREAD_RATE * workload.threads * DTYPE_RATE[workload.dtype]
+    if workload.device not in ("cpu", "auto"):
+        rate = ACCELERATOR_RATE
+    return CALL_OVERHEAD_S + call_flop(workload) / (rate * 1e9)
+
+
+def workload_seconds(workload: Workload, settings: SweepSettings) -> float:
+    """A guess at the time of one workload in one replicate, all contenders and clones of references together."""
+    call = call_seconds(workload)
+    timed = max(settings.time_budget_s, MIN_ROUNDS * call)
+    num_timed = len(settings.contenders) + len(settings.references)
+    return WORKLOAD_OVERHEAD_S + num_timed * timed + len(settings.contenders) * UNTIMED_CALLS * call
+
+
+def workload_memory_mib(workload: Workload, settings: SweepSettings) -> float:
+    """A guess at what one workload holds at once: the weights of every contender, and the dearest call's tensors."""
+    size = ELEMENT_BYTES[workload.dtype]
+    b, s, d, h = workload.batch_size, workload.seq_len, workload.d_model, workload.num_heads
+    tokens, weights = b * s * d * size, 4 * d * d * size
+    scores = b * h * s * s * size
+    is_explicit = any(not name.endswith("-fused") for name in settings.contenders)
+    copies = (3 if workload.mode == "training" else 2) if is_explicit else 0
+    num_layers = len(settings.contenders) + len(settings.references)
+    return (num_layers * (weights + tokens) + copies * scores + 8 * tokens) / MIB
+
+
+def free_memory_mib() -> float:
+    """Memory that a new process may take: what the system has left, or the container's limit where that is less."""
+    free = psutil.virtual_memory().available
+    for limit, used in _container_memory():
+        free = min(free, max(0, limit - used))
+    return free / MIB
+
+
+def _container_memory() -> list[tuple[int, int]]:
+    pairs = (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    )
+    found = [_read_numbers(pair) for pair in pairs]
+    return [(numbers[0], numbers[1]) for numbers in found if len(numbers) == 2]
+
+
+def _read_numbers(paths: Sequence[str]) -> list[int]:
+    try:
+        return [int(Path(path).read_text(encoding="ascii")) for path in paths]
+    except (OSError, ValueError):  # no such control group, or `max`: no limit
+        return []

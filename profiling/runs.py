@@ -1,0 +1,174 @@
+"""The run folder, the only channel between a sweep and its readers, as a reader sees it.
+
+`run.json` says what was asked for and how far it has come, `measurements.csv` holds a row per replicate × workload ×
+contender, `samples.csv` the raw times behind them. `run_writer` writes them.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from profiling.columns import SCHEMA_VERSION, Column, names
+from profiling.settings import SweepSettings
+from profiling.workload import Grid, GridError
+
+RESULTS_DIR = Path(__file__).resolve().parent.parent / "results"
+RUN_ID_PATTERN = re.compile(r"[0-9A-Za-z_-]{1,100}")
+
+RUN_FILE = "run.json"
+MEASUREMENTS_FILE = "measurements.csv"
+SAMPLES_FILE = "samples.csv"
+REPORT_FILE = "report.csv"
+
+
+class RunError(Exception):
+    """A run folder that cannot be read, written or resumed; the message says which and why."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a sweep has come. A step is one workload of one replicate; `label` names the one in flight."""
+
+    done: int = 0
+    total: int = 0
+    replicate: int = 1
+    label: str = ""
+    seconds_left: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """What `run.json` says of a run. Times are ISO 8601 in UTC."""
+
+    run_id: str
+    state: str
+    state_reason: str
+    started_at: str
+    updated_at: str
+    ended_at: str | None
+    grid: Grid
+    settings: SweepSettings
+    device: str
+    threads: int
+    environment: dict[str, Any]
+    sources: dict[str, str]
+    progress: Progress
+    pid: int
+    process_started: float
+    schema_version: int = SCHEMA_VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, ready for JSON."""
+        return {**dataclasses.asdict(self), "grid": self.grid.to_dict(), "settings": self.settings.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Run:
+        """The run that `values` describes; names that are missing raise KeyError, broken rules GridError."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        fields = {name: value for name, value in values.items() if name in known}
+        fields["grid"] = Grid.from_dict(values["grid"])
+        fields["settings"] = SweepSettings.from_dict(values["settings"])
+        fields["progress"] = Progress(**values["progress"])
+        return cls(**fields)
+
+
+def new_run_id() -> str:
+    """A folder name that sorts by time and that no two sweeps share."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def now() -> str:
+    """This moment, ISO 8601 in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def read_run(folder: Path) -> Run:
+    """Reads `run.json`. A run that claims to be running while its process is gone is told as stopped.
+
+    Raises:
+        RunError: the folder holds no run, or one that this version cannot read; the message says why.
+    """
+    path = folder / RUN_FILE
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{folder} holds no run: there is no {RUN_FILE} in it") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    version = values.get("schema_version") if isinstance(values, dict) else None
+    if version != SCHEMA_VERSION:
+        raise RunError(f"{path} has schema version {version!r}; this program reads version {SCHEMA_VERSION}")
+    try:
+        run = Run.from_dict(values)
+    except (KeyError, TypeError, AttributeError, GridError) as error:
+        raise RunError(f"{path} is not a run as this program writes it: {error}") from error
+    if run.state == "running" and not is_alive(run.pid, run.process_started):
+        return dataclasses.replace(
+            run, state="stopped", state_reason="its process ended without a word; `--resume` measures what is missing"
+        )
+    return run
+
+
+def is_alive(pid: int, process_started: float) -> bool:
+    """Whether that very process (not a later one with its number) still runs."""
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - process_started) < 2 and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def list_runs(results_dir: Path = RESULTS_DIR) -> list[Run]:
+    """The readable runs in a results folder, the newest first; folders that hold none are passed over."""
+    runs = []
+    folders = [entry for entry in _entries(results_dir) if RUN_ID_PATTERN.fullmatch(entry.name)]
+    for folder in folders:
+        try:
+            runs.append(dataclasses.replace(read_run(folder), run_id=folder.name))
+        except RunError:
+            continue
+    return sorted(runs, key=lambda run: run.started_at, reverse=True)
+
+
+def find_run_folder(run_id: str, results_dir: Path = RESULTS_DIR) -> Path:
+    """The folder of a run inside `results_dir`.
+
+    Raises:
+        RunError: the id is not a plain name, or there is no such folder.
+    """
+    if not RUN_ID_PATTERN.fullmatch(run_id):
+        raise RunError(f"run id must consist of letters, digits, - and _, not {run_id!r}")
+    folder = results_dir / run_id
+    if not folder.is_dir() or folder.resolve().parent != results_dir.resolve():
+        raise RunError(f"there is no run {run_id} in {results_dir}")
+    return folder
+
+
+def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:
+    """The complete rows of a CSV file as text; a torn last line (a power cut) is left out, a missing file is empty."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    whole = text[: text.rfind(b"\n") + 1].decode("utf-8", errors="replace")
+    reader = csv.DictReader(io.StringIO(whole, newline=""))
+    expected = names(columns)
+    return [row for row in reader if None not in row and all(row.get(name) is not None for name in expected)]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [entry for entry in folder.iterdir() if entry.is_dir()]
+    except OSError:
+        return []

@@ -1,0 +1,142 @@
+"""The table that everyone reads: joins a run's replicates into one row per workload × contender, and exports it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiling.columns import (
+    ENVIRONMENT_COLUMNS,
+    MEASUREMENT_COLUMNS,
+    REPORT_COLUMNS,
+    SAMPLE_COLUMNS,
+    Column,
+    names,
+)
+from profiling.ratios import join_replicates, speed_verdict
+from profiling.run_writer import write_aside
+from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, SAMPLES_FILE, Run, read_rows, read_run
+
+_DTYPES = {"int": "Int64", "float": "Float64", "bool": "boolean", "text": "string"}
+
+# A spreadsheet takes a text that begins so for a formula; one that is only a number is none.
+_FORMULA = re.compile(r"^\s*[=+\-@\t\r]")
+
+# The middle of the replicates; counts are added up, and the rest is told apart below.
+_MEDIANS = (
+    *("latency_median_ms", "latency_p25_ms", "latency_p75_ms", "latency_p5_ms", "latency_p95_ms"),
+    *("noise_floor", "throughput_tokens_per_s", "achieved_gflop_per_s"),
+)
+# An error or a peak that was seen once is a fact: the worst replicate speaks.
+_WORST = ("peak_memory_mib", "max_abs_error", "max_abs_error_oracle", "error_ratio")
+# Worst first: the verdict of several replicates is that of the worst.
+_VERDICTS = ("error", "fail", "not-comparable", "pass")
+
+
+def load_run(path: str | Path) -> pd.DataFrame:
+    """The run in folder `path`: one row per workload × contender, replicates joined, true dtypes, missing as NA.
+
+    Columns are those of `profiling.columns.REPORT_COLUMNS`. A workload that some replicates could not measure keeps
+    the numbers of those that could, and says so in `warnings`.
+
+    Raises:
+        RunError: the folder holds no run, or one that this version cannot read.
+    """
+    folder = Path(path)
+    run = read_run(folder)
+    rows = load_measurements(folder)
+    joined = [_join(group) for _, group in rows.groupby(["point", "contender"], sort=False)]
+    table = pd.DataFrame(joined, columns=names(REPORT_COLUMNS))
+    for name, value in environment_cells(run).items():
+        table[name] = value
+    table = _typed(table, REPORT_COLUMNS)
+    order = {contender: position for position, contender in enumerate(run.settings.contenders)}
+    table["_order"] = table["contender"].map(order).fillna(len(order))
+    return table.sort_values(["point", "_order"], kind="stable").drop(columns="_order").reset_index(drop=True)
+
+
+def load_measurements(path: str | Path) -> pd.DataFrame:
+    """The rows as measured: one per replicate × workload × contender, true dtypes."""
+    rows = read_rows(Path(path) / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS)
+    return _typed(pd.DataFrame(rows, columns=names(MEASUREMENT_COLUMNS)), MEASUREMENT_COLUMNS)
+
+
+def load_samples(path: str | Path) -> pd.DataFrame:
+    """The raw samples of a run: one row per replicate × workload × contender × round."""
+    rows = read_rows(Path(path) / SAMPLES_FILE, SAMPLE_COLUMNS)
+    return _typed(pd.DataFrame(rows, columns=names(SAMPLE_COLUMNS)), SAMPLE_COLUMNS)
+
+
+def report_csv(table: pd.DataFrame) -> str:
+    """The table as CSV text: units in the names, full precision, and no text that a spreadsheet takes for a formula."""
+    safe = table.copy()
+    for name in safe.select_dtypes("string").columns:
+        risky = safe[name].str.match(_FORMULA).fillna(False)
+        safe.loc[risky, name] = "'" + safe.loc[risky, name]
+    return safe.to_csv(index=False, lineterminator="\n")
+
+
+def write_report(path: str | Path) -> Path:
+    """Writes `report.csv` into the run's folder and returns its path.
+
+    Raises:
+        RunError: the run cannot be read, or the report cannot be written.
+    """
+    report = Path(path) / REPORT_FILE
+    write_aside(report, report_csv(load_run(path)))
+    return report
+
+
+def environment_cells(run: Run) -> dict[str, str | None]:
+    """The environment of a run as the cells that each row of its table carries."""
+    cells = {column.name: run.environment.get(column.name) for column in ENVIRONMENT_COLUMNS}
+    return {**cells, "heap": run.settings.heap}
+
+
+def _join(group: pd.DataFrame) -> dict[str, Any]:
+    measured = group[group["status"] == "ok"]
+    if measured.empty:
+        return group.iloc[0].to_dict()
+    row: dict[str, Any] = measured.iloc[-1].to_dict()
+    row["num_replicates"] = len(measured)
+    row["num_samples"] = measured["num_samples"].sum(min_count=1)
+    row |= {name: measured[name].median() for name in _MEDIANS}
+    row |= {name: measured[name].max() for name in _WORST}
+    row["check_verdict"] = next((v for v in _VERDICTS if (measured["check_verdict"] == v).any()), pd.NA)
+    speedups = measured["speedup"].dropna()
+    if not speedups.empty:
+        row["speedup"], row["speedup_low"], row["speedup_high"] = join_replicates(list(speedups))
+        floor = row["noise_floor"]
+        row["speed_verdict"] = speed_verdict(
+            row["speedup_low"], row["speedup_high"], 0.0 if pd.isna(floor) else float(floor), len(speedups)
+        )
+    row["warnings"] = "; ".join(_warnings(group, measured)) or pd.NA
+    return row
+
+
+def _warnings(group: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
+    said = list(dict.fromkeys(measured["warnings"].dropna()))
+    if len(measured) < len(group):
+        lost = group[group["status"] != "ok"].iloc[0]
+        said.append(
+            f"{len(group) - len(measured)} of {len(group)} replicates not measured: "
+            f"{lost['status']}, {lost['status_reason']}"
+        )
+    return said
+
+
+def _typed(table: pd.DataFrame, columns: tuple[Column, ...]) -> pd.DataFrame:
+    typed = {column.name: _column(table[column.name], column.kind) for column in columns}
+    return pd.DataFrame(typed, columns=names(columns))
+
+
+def _column(values: Any, kind: str) -> Any:
+    cells = values.astype(object).where(values.notna() & (values != ""), None)
+    if kind == "bool":
+        cells = cells.map({"True": True, "False": False, True: True, False: False})
+    elif kind in ("int", "float"):
+        cells = pd.to_numeric(cells, errors="coerce")
+    return cells.astype(_DTYPES[kind])
