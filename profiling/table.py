@@ -73,6 +73,7 @@ def load_samples(path: str | Path) -> pd.DataFrame:
 def report_csv(table: pd.DataFrame) -> str:
     """The table as CSV text: units in the names, full precision, and no text that a spreadsheet takes for a formula."""
     safe = table.copy()
+    name: str
     for name in safe.select_dtypes("string").columns:
         risky = safe[name].str.match(_FORMULA).fillna(False)
         safe.loc[risky, name] = "'" + safe.loc[risky, name]
@@ -99,8 +100,8 @@ def environment_cells(run: Run) -> dict[str, str | None]:
 def _join(group: pd.DataFrame) -> dict[str, Any]:
     measured = group[group["status"] == "ok"]
     if measured.empty:
-        return group.iloc[0].to_dict()
-    row: dict[str, Any] = measured.iloc[-1].to_dict()
+        return _cells(group.iloc[0])
+    row = _cells(measured.iloc[-1])
     row["num_replicates"] = len(measured)
     row["num_samples"] = measured["num_samples"].sum(min_count=1)
     row |= {name: measured[name].median() for name in _MEDIANS}
@@ -115,6 +116,10 @@ def _join(group: pd.DataFrame) -> dict[str, Any]:
         )
     row["warnings"] = "; ".join(_warnings(group, measured)) or pd.NA
     return row
+
+
+def _cells(row: pd.Series[Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in row.items()}
 
 
 def _warnings(group: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
