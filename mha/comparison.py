@@ -1,0 +1,131 @@
+"""One output against the official layer's and the float64 oracle: how far off, and whether that is wrong."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mha.oracle import Oracle
+
+# A layer may be this many times as far from the truth as the official layer is.
+ERROR_RATIO_TOLERANCE = 2.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare_outputs` found.
+
+    Attributes:
+        max_abs_error: largest |output - official|, over all elements; NaN where an element of either is not finite.
+        max_abs_error_oracle: largest |output - oracle|, over the oracle's rows.
+        official_max_abs_error_oracle: largest |official - oracle|, over the same rows.
+        error_ratio: max_abs_error_oracle / (official_max_abs_error_oracle + eps(dtype) * max|oracle|).
+        num_non_finite: elements of the output that are NaN or infinite.
+        worst: (batch, position, channel) of the largest difference, or of the first non-finite element; None where
+            there are no elements.
+        verdict: ``pass`` where error_ratio <= 2 and every element is finite, else ``fail``.
+        reason: why, in a sentence.
+    """
+
+    max_abs_error: float
+    max_abs_error_oracle: float
+    official_max_abs_error_oracle: float
+    error_ratio: float
+    num_non_finite: int
+    worst: tuple[int, int, int] | None
+    verdict: str
+    reason: str
+
+
+def compare_outputs(output: Tensor, official_output: Tensor, oracle: Oracle, dtype: torch.dtype) -> Comparison:
+    """Hold an output to the official layer's own error.
+
+    A bound that fits every dtype and size: a correct layer is about as far from the truth as the official one is, a
+    wrong one many times as far. ``eps(dtype) * max|oracle|`` keeps an official layer that happens to be exact from
+    making the bound zero.
+
+    Args:
+        output: the layer's (B, S, E).
+        official_output: the official layer's, for the same weights and input.
+        oracle: the truth at some rows, or all.
+        dtype: the dtype both layers computed in; sets eps.
+
+    Raises:
+        ValueError: where the two outputs differ in shape, or the oracle is of another batch or width.
+    """
+    if output.shape != official_output.shape:
+        raise ValueError(
+            f"the output has shape {tuple(output.shape)}, the official layer's {tuple(official_output.shape)}"
+        )
+    truth = oracle.output
+    if output.dim() != 3 or truth.shape != (output.shape[0], len(oracle.rows), output.shape[2]):
+        raise ValueError(f"the oracle has shape {tuple(truth.shape)}, the output {tuple(output.shape)}")
+    mine, theirs = output.detach().cpu().double(), official_output.detach().cpu().double()
+    difference = (mine - theirs).abs()
+    error = _largest((mine[:, oracle.rows] - truth).abs())
+    official_error = _largest((theirs[:, oracle.rows] - truth).abs())
+    allowed = official_error + torch.finfo(dtype).eps * _largest(truth.abs())
+    error_ratio = 0.0 if error == 0 else (error / allowed if allowed else math.inf)
+    num_non_finite = int((~torch.isfinite(mine)).sum())
+    worst = _where_worst(difference)
+    # Not `error_ratio > tolerance`: that is False for NaN.
+    passed = num_non_finite == 0 and error_ratio <= ERROR_RATIO_TOLERANCE
+    max_abs_error = _largest(difference)
+    return Comparison(
+        max_abs_error=max_abs_error,
+        max_abs_error_oracle=error,
+        official_max_abs_error_oracle=official_error,
+        error_ratio=error_ratio,
+        num_non_finite=num_non_finite,
+        worst=worst,
+        verdict="pass" if passed else "fail",
+        reason=_reason(max_abs_error, error, allowed, error_ratio, num_non_finite, worst),
+    )
+
+
+def _largest(magnitudes: Tensor) -> float:
+    """The maximum, NaN where one is NaN or infinite (inf - inf is NaN, inf - 1 is not: both mean no figure)."""
+    if magnitudes.numel() == 0:
+        return 0.0
+    largest = float(magnitudes.max())
+    return largest if math.isfinite(largest) else math.nan
+
+
+def _where_worst(difference: Tensor) -> tuple[int, int, int] | None:
+    if difference.numel() == 0:
+        return None
+    index = int(torch.where(torch.isfinite(difference), difference, torch.full_like(difference, math.inf)).argmax())
+    _, seq_len, d_model = difference.shape
+    return index // (seq_len * d_model), index // d_model % seq_len, index % d_model
+
+
+def _reason(
+    max_abs_error: float,
+    error: float,
+    allowed: float,
+    error_ratio: float,
+    num_non_finite: int,
+    worst: tuple[int, int, int] | None,
+) -> str:
+    if worst is None:
+        return "there are no elements to compare"
+    place = "batch {}, position {}, channel {}".format(*worst)
+    if num_non_finite:
+        return f"{num_non_finite} elements of the output are NaN or infinite, first at {place}"
+    if math.isnan(error_ratio):
+        return f"the official layer's output is NaN or infinite, first at {place}"
+    if error_ratio > ERROR_RATIO_TOLERANCE:
+        return (
+            f"differs from the official layer by up to {max_abs_error:.2e} (at {place}); from the float64 truth by "
+            f"{error:.2e}, which is {error_ratio:.3g} times what the official layer's own error and rounding explain "
+            f"({allowed:.2e}); allowed: {ERROR_RATIO_TOLERANCE:g} times"
+        )
+    if max_abs_error == 0:
+        return "equals the official layer's output bit for bit"
+    return (
+        f"differs from the official layer by up to {max_abs_error:.2e}, and is as near the float64 truth as that "
+        f"({error:.2e}, error ratio {error_ratio:.3g}, allowed {ERROR_RATIO_TOLERANCE:g})"
+    )
