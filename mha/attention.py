@@ -1,4 +1,10 @@
-"""Multi-head self-attention, twice: explicit, the readable specification, and fused, by torch's own kernel."""
+"""Multi-head self-attention, twice: explicit, the readable specification, and fused, by torch's own kernel.
+
+Both do their work in the order in which ``torch.nn.MultiheadAttention`` does it, so that on the CPU they equal it bit
+for bit, gradients included: tokens laid out (S, B), one product with the packed weights, its result copied to a
+contiguous (3, S, B, E), heads seen from there by a transpose, queries scaled before the product with the keys. Another
+order is as right, and differs in the last bits.
+"""
 
 from __future__ import annotations
 
@@ -11,50 +17,133 @@ from torch import Tensor
 from mha.projections import PackedProjections
 
 
+def _softmax_takes_out() -> bool:
+    scores = torch.zeros(1)
+    try:
+        torch.softmax(scores, -1, out=scores)  # type: ignore[call-overload, unused-ignore]
+    except TypeError:  # torch 1.9
+        return False
+    return True
+
+
+_SOFTMAX_TAKES_OUT = _softmax_takes_out()
+
+
 class MultiHeadAttention(PackedProjections):
-    """Self-attention."""
+    r"""Self-attention with every step written out.
+
+    .. math:: \mathrm{softmax}(q k^T / \sqrt{D} + \mathrm{mask})\, v, \qquad q = x W_Q^T,\ k = x W_K^T,\ v = x W_V^T
+
+    per head, the heads side by side, times :math:`W_O^T`; every product plus its bias where there are biases.
+    D = E / H. (B, S, E) -> (B, S, E); the weights as in :class:`mha.projections.PackedProjections`.
+
+    From "Attention Is All You Need", section 3.2, it differs in nothing but that it is for one sequence attending to
+    itself, without dropout. From ``torch.nn.MultiheadAttention(d_model, num_heads, batch_first=True)``: no bias unless
+    asked for, one argument, the output alone returned. It equals ``official(x, x, x)[0]`` bit for bit on the CPU, while
+    the official layer stays off its fast path.
+
+    Without gradients it writes over tensors that it no longer needs: the same bits in about half the memory.
+    ``torch.func.vmap`` and forward-mode differentiation cannot follow such writes: under ``torch.no_grad()`` they
+    raise; with gradients enabled they work.
+
+    Args:
+        d_model: E, width of the input and of the output.
+        num_heads: H; must divide ``d_model``.
+        bias: whether the four projections have biases.
+        causal: whether a position sees itself and those before it only.
+        device, dtype: of the parameters.
+
+    Raises:
+        ValueError: where a size is not a positive integer, ``num_heads`` does not divide ``d_model``, or (in the call)
+            the input is not (B, S, E).
+    """
 
     attends = "explicit"
 
-    def __init__(self, d_model, num_heads, *, bias=False, causal=False, device=None, dtype=None):
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        bias: bool = False,
+        causal: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__(d_model, num_heads, bias=bias, device=device, dtype=dtype)
         self.causal = causal
         self.scale = math.sqrt(1.0 / self.head_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, S, E) -> (B, S, E)."""
-        batch_size, seq_len, d_model = x.shape
-        qkv = F.linear(x.transpose(0, 1), self.in_proj_weight, self.in_proj_bias)
-        qkv = qkv.view(seq_len, batch_size, 3, d_model).permute(2, 0, 1, 3).contiguous()
-        q, k, v = qkv.view(3, seq_len, batch_size * self.num_heads, self.head_dim).transpose(1, 2).unbind(0)
-        q = q * self.scale
-        if self.causal:
-            mask = torch.full((seq_len, seq_len), -math.inf, dtype=x.dtype, device=x.device).triu_(1)
-            scores = torch.baddbmm(mask, q, k.transpose(1, 2))
+        """Attend: (B, S, E) -> (B, S, E)."""
+        qkv = self._project(x)  # (3, S, B, E)
+        _, seq_len, batch_size, d_model = qkv.shape
+        by_head = (batch_size * self.num_heads, seq_len, self.head_dim)
+        # Seen by a transpose, not copied: a copy is laid out otherwise, and changes the last bits of the products.
+        q, k, v = qkv.view(3, seq_len, by_head[0], self.head_dim).transpose(1, 2).unbind(0)  # each (B*H, S, D)
+
+        if torch.is_grad_enabled():
+            scores = self._scores(q * self.scale, k)  # (B*H, S, S)
+            attn_weights = torch.softmax(scores, -1)
+            context = torch.bmm(attn_weights, v)  # (B*H, S, D)
         else:
-            scores = torch.bmm(q, k.transpose(1, 2))
-        context = torch.bmm(torch.softmax(scores, -1), v)
-        context = context.transpose(0, 1).reshape(seq_len * batch_size, d_model)
-        out = F.linear(context, self.W_O.weight, self.W_O.bias)
-        return out.view(seq_len, batch_size, d_model).transpose(0, 1)
+            # The same arithmetic over tensors that are no longer needed. It saves half the memory, and most of the
+            # time at long sequences, where a fresh block for the weights costs more in page faults than its softmax.
+            scores = self._scores(q.mul_(self.scale), k)
+            attn_weights = torch.softmax(scores, -1, out=scores) if _SOFTMAX_TAKES_OUT else torch.softmax(scores, -1)
+            context = torch.bmm(attn_weights, v, out=qkv[1].view(by_head))  # over the keys
+        del scores, attn_weights  # before the rest allocates
+
+        context = context.transpose(0, 1).reshape(seq_len * batch_size, d_model)  # heads side by side again
+        return self._output(context, seq_len, batch_size)
+
+    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """How much each query attends to each key, before the softmax: (B*H, S, D) twice -> (B*H, S, S)."""
+        if not self.causal:
+            return torch.bmm(q, k.transpose(1, 2))
+        seq_len = q.shape[1]
+        mask = torch.full((seq_len, seq_len), -math.inf, dtype=q.dtype, device=q.device).triu_(1)
+        return torch.baddbmm(mask, q, k.transpose(1, 2))
 
 
 class FusedMultiHeadAttention(PackedProjections):
-    """Self-attention by SDPA."""
+    """The same layer by ``torch.nn.functional.scaled_dot_product_attention``, which never holds all scores at once.
+
+    Weights, arguments, shapes and errors are those of :class:`MultiHeadAttention`. It equals
+    ``official(x, x, x, need_weights=False)[0]`` bit for bit on the CPU, while the official layer stays off its fast
+    path. It never falls back to explicit products of its own; which kernel runs is torch's choice.
+
+    Raises:
+        RuntimeError: where this torch has no ``scaled_dot_product_attention`` (before 2.0).
+    """
 
     attends = "fused"
 
-    def __init__(self, d_model, num_heads, *, bias=False, causal=False, device=None, dtype=None):
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        *,
+        bias: bool = False,
+        causal: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        if not hasattr(F, "scaled_dot_product_attention"):
+            raise RuntimeError(
+                f"FusedMultiHeadAttention needs torch.nn.functional.scaled_dot_product_attention, which torch "
+                f"{torch.__version__} does not have (2.0 and later do): use MultiHeadAttention"
+            )
         super().__init__(d_model, num_heads, bias=bias, device=device, dtype=dtype)
         self.causal = causal
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, S, E) -> (B, S, E)."""
-        batch_size, seq_len, d_model = x.shape
-        qkv = F.linear(x.transpose(0, 1), self.in_proj_weight, self.in_proj_bias)
-        qkv = qkv.view(seq_len, batch_size, 3, d_model).permute(2, 0, 1, 3).contiguous()
-        q, k, v = qkv.view(3, seq_len, batch_size, self.num_heads, self.head_dim).permute(0, 2, 3, 1, 4).unbind(0)
-        context = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        context = context.permute(2, 0, 1, 3).reshape(seq_len * batch_size, d_model)
-        out = F.linear(context, self.W_O.weight, self.W_O.bias)
-        return out.view(seq_len, batch_size, d_model).transpose(0, 1)
+        """Attend: (B, S, E) -> (B, S, E)."""
+        qkv = self._project(x)  # (3, S, B, E)
+        _, seq_len, batch_size, d_model = qkv.shape
+        qkv = qkv.view(3, seq_len, batch_size, self.num_heads, self.head_dim)
+        q, k, v = qkv.permute(0, 2, 3, 1, 4).unbind(0)  # each (B, H, S, D)
+        context = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)  # (B, H, S, D)
+        del qkv, q, k, v  # before the rest allocates
+        context = context.permute(2, 0, 1, 3).reshape(seq_len * batch_size, d_model)  # heads side by side again
+        return self._output(context, seq_len, batch_size)
