@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -81,6 +82,12 @@ class Run:
         fields["settings"] = SweepSettings.from_dict(values["settings"])
         fields["progress"] = Progress(**values["progress"])
         return cls(**fields)
+
+
+def results_dir() -> Path:
+    """The folder that holds the runs: `MHA_BENCH_RESULTS` where it is set, else `results/` in the checkout."""
+    override = os.environ.get("MHA_BENCH_RESULTS")
+    return Path(override) if override else RESULTS_DIR
 
 
 def new_run_id() -> str:

@@ -81,7 +81,7 @@ class SweepSettings:
         unknown = sorted(set(values) - names)
         if unknown:
             raise GridError(f"settings have no field {unknown[0]!r}; they have {', '.join(sorted(names))}")
-        return cls(**{**values, "contenders": tuple(values.get("contenders", CONTENDERS))})
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
 def _require_seconds(name: str, value: object) -> None:

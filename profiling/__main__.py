@@ -1,0 +1,5 @@
+"""`python -m profiling`."""
+
+from profiling.cli import main
+
+main()

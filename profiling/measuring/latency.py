@@ -1,0 +1,111 @@
+"""Latency: interleaved rounds, each running every contender once in a fresh random order, so that drift cancels."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from profiling.measuring.devices import Device
+from profiling.ratios import log_ratios, median_half_width
+from profiling.settings import MIN_ROUNDS
+
+# A sample lasts well above the clock's resolution (about 0.1 µs) and above the jitter of a wake-up.
+SAMPLE_S = 4e-3
+# Below this, what ran just before moves a call by up to 1.8 times: one untimed call comes first.
+PRIMED_BELOW_S = 1e-3
+WARM_UP_CALLS = 3
+WARM_UP_SHARE = 0.1
+# The interval of the median of the per-round ratios is narrow enough, in log units, once it has this many rounds.
+NARROW = 0.01
+MIN_ROUNDS_FOR_INTERVAL = 20
+ROUNDS_BETWEEN_LOOKS = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """The raw samples: seconds of one call, one value per round and contender, in the order they were measured."""
+
+    samples: Mapping[str, list[float]]
+    calls_per_sample: Mapping[str, int]
+    stop_reason: str
+
+
+def warm_up(call: Callable[[], object], device: Device, budget_s: float) -> float:
+    """Runs a call until it is warm (first calls build kernels, buffers and code pages); returns seconds of one call."""
+    times = [device.time_calls(call, 1) for _ in range(WARM_UP_CALLS)]
+    while sum(times) < WARM_UP_SHARE * budget_s and len(times) < 1000:
+        times.append(device.time_calls(call, 1))
+    return min(times[1:])
+
+
+def calls_per_sample(call_s: float) -> int:
+    """How many calls make a sample long enough to time."""
+    return max(1, math.ceil(SAMPLE_S / max(call_s, 1e-7)))
+
+
+def measure_rounds(
+    calls: Mapping[str, Callable[[], object]],
+    pairs: Mapping[str, str],
+    device: Device,
+    *,
+    budget_s: float,
+    rng: random.Random,
+    call_s: Mapping[str, float],
+    on_sample: Callable[[str], None],
+) -> Rounds:
+    """Times every call in each round, until the ratios are told well enough or the budget is spent.
+
+    Args:
+        calls: contender → what to time, warmed up before.
+        pairs: contender → the reference it is divided by; the ratios of these pairs decide when it is enough.
+        device: where they run.
+        budget_s: seconds of timed samples per contender.
+        rng: gives each round its order.
+        call_s: contender → seconds of one call as seen in warming up.
+        on_sample: told which contender is about to run.
+    """
+    counts = {name: calls_per_sample(call_s[name]) for name in calls}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    spent, order, stop_reason = 0.0, list(calls), ""
+    with _no_garbage_collection():
+        while not stop_reason:
+            rng.shuffle(order)
+            for name in order:
+                on_sample(name)
+                if call_s[name] < PRIMED_BELOW_S:
+                    calls[name]()
+                device.flush_cache()
+                seconds = device.time_calls(calls[name], counts[name])
+                samples[name].append(seconds / counts[name])
+                spent += seconds
+            stop_reason = _enough(samples, pairs, spent / len(calls), budget_s)
+    return Rounds(samples=samples, calls_per_sample=counts, stop_reason=stop_reason)
+
+
+def _enough(samples: Mapping[str, list[float]], pairs: Mapping[str, str], spent_s: float, budget_s: float) -> str:
+    num_rounds = len(next(iter(samples.values())))
+    if num_rounds < MIN_ROUNDS:
+        return ""
+    if spent_s >= budget_s:
+        return f"time budget of {budget_s:g} s spent"
+    if pairs and num_rounds >= MIN_ROUNDS_FOR_INTERVAL and num_rounds % ROUNDS_BETWEEN_LOOKS == 0:
+        widths = (median_half_width(log_ratios(samples[ref], samples[name])) for name, ref in pairs.items())
+        if max(widths) <= NARROW:
+            return f"interval within {NARROW:.0%}"
+    return ""
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

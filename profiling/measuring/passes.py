@@ -1,0 +1,279 @@
+"""Measures one workload: all its contenders together, in separate passes, each of which measures one thing.
+
+A contender that raises costs its own row and nothing else: it leaves the passes that follow, with the reason kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from mha import AttentionWeights, Oracle, compare_outputs, fast_path, oracle
+from profiling.estimate import MIB, call_flop
+from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash, torch_dtype
+from profiling.measuring.devices import Device
+from profiling.measuring.kernels import observe_kernel
+from profiling.measuring.latency import Rounds, measure_rounds, warm_up
+from profiling.ratios import paired_speedup
+from profiling.runs import now
+from profiling.settings import REFERENCES
+from profiling.workload import Workload
+
+CLONE = "clone:"
+T = TypeVar("T")
+
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+_NOT_SUPPORTED = ("not implemented for", "not supported")
+
+Say = Callable[[str, str], None]
+
+
+@dataclasses.dataclass
+class Row:
+    """What became of one contender: its cells, by the names of `profiling.columns`."""
+
+    cells: dict[str, Any]
+    samples_s: list[float]
+
+
+def measure(
+    workload: Workload, contenders: list[str], device: Device, *, budget_s: float, order_seed: int, say: Say
+) -> dict[str, Row]:
+    """Measures a workload and returns contender → row.
+
+    Args:
+        workload: the point; its device is `device`, its shape valid.
+        contenders: which layers; a reference that is not among them leaves its pairs without speed-up.
+        device: where it runs.
+        budget_s: seconds of timed rounds per contender; a clone of a reference counts as one.
+        order_seed: seed of the random order within the rounds.
+        say: told the pass and the contender before each thing that could take the process down.
+    """
+    torch.set_num_threads(workload.threads)
+    with _mode(workload), fast_path(False):
+        session = _Session(workload, contenders, device, say)
+        session.build()
+        session.check()
+        session.time(budget_s, random.Random(order_seed))
+        session.measure_memory()
+        return session.rows
+
+
+class _Session:
+    """One workload on its way through the passes: who is still in it, and the rows so far."""
+
+    def __init__(self, workload: Workload, contenders: list[str], device: Device, say: Say) -> None:
+        self.workload, self.device, self.say = workload, device, say
+        self.names = contenders
+        self.live: dict[str, Contender] = {}
+        self.rows = {name: Row({"status": "ok", "source_hash": source_hash(name)}, []) for name in contenders}
+
+    def build(self) -> None:
+        """Makes every contender, and a clone of each reference that some contender is compared with."""
+        self.say("build", "")
+        try:
+            self.x, weights = make_input(self.workload), make_weights(self.workload)
+            self.truth_weights = AttentionWeights.of(weights)
+        except (RuntimeError, MemoryError, NotImplementedError) as error:  # no memory, or no such dtype on the device
+            for name in self.names:
+                self._fail(name, error)
+            return
+        for name in self.names:
+            self._attempt("build", name, partial(self._make, weights=weights))
+        for reference in dict.fromkeys(self._pairs().values()):
+            self._attempt("build", CLONE + reference, partial(self._make, weights=weights))
+
+    def check(self) -> None:
+        """Compares every output with the reference's and with the float64 oracle."""
+        tried = {name: self._attempt("check", name, self._output) for name in list(self.live) if name in self.names}
+        outputs = {name: output for name, output in tried.items() if output is not None}
+        if outputs:
+            self.say("oracle", "")
+            truth = self._oracle()
+            for name in outputs:
+                self._attempt("check", name, partial(self._compare, outputs=outputs, truth=truth))
+
+    def time(self, budget_s: float, rng: random.Random) -> None:
+        """Warms up and times what is left; starts again without a contender that raises on the way."""
+        while self.live:
+            seconds = {
+                name: self._attempt("warm-up", name, partial(self._warm_up, budget_s=budget_s))
+                for name in list(self.live)
+            }
+            try:
+                rounds = self._rounds(budget_s, rng, {name: s for name, s in seconds.items() if s is not None})
+            except Exception as error:  # whatever a layer raises is the layer's: it costs its own row
+                self._fail(self.running, error)
+            else:
+                self._note_latency(rounds)
+                return
+
+    def measure_memory(self) -> None:
+        """Takes the peak of each call, and looks which attention program ran."""
+        for name in [name for name in self.names if name in self.live]:
+            self._attempt("memory", name, self._note_memory)
+
+    # -- steps of the passes ------------------------------------------------------------------------------------------
+
+    def _make(self, name: str, weights: nn.Module) -> None:
+        self.live[name] = make_contender(name.removeprefix(CLONE), self.workload, weights, self.x)
+
+    def _output(self, name: str) -> Tensor:
+        return self.live[name].forward().detach()
+
+    def _warm_up(self, name: str, budget_s: float) -> float:
+        return warm_up(self.live[name].call, self.device, budget_s)
+
+    def _rounds(self, budget_s: float, rng: random.Random, call_s: Mapping[str, float]) -> Rounds:
+        if not self.live:
+            return Rounds(samples={}, calls_per_sample={}, stop_reason="no contender left")
+        return measure_rounds(
+            {name: contender.call for name, contender in self.live.items()},
+            self._pairs() | self._clones(),
+            self.device,
+            budget_s=budget_s,
+            rng=rng,
+            call_s=call_s,
+            on_sample=partial(self._say_running, "latency"),
+        )
+
+    def _oracle(self) -> Oracle | None:
+        try:
+            return oracle(self.x, self.truth_weights, self.workload.num_heads, causal=self.workload.causal)
+        except (RuntimeError, MemoryError) as error:
+            if failure(error)[0] != "oom":
+                raise
+            return None  # no truth to be had: the error columns stay empty, the rest of the row stands
+
+    def _compare(self, name: str, outputs: Mapping[str, Tensor], truth: Oracle | None) -> None:
+        cells, reference, output = self.rows[name].cells, REFERENCES[name], outputs[name]
+        standard = outputs.get(reference) if reference else output
+        if truth is None or standard is None:
+            return
+        found = compare_outputs(output, standard, truth, torch_dtype(self.workload))
+        cells["max_abs_error_oracle"] = _or_infinite(found.max_abs_error_oracle)
+        if reference:
+            cells["max_abs_error"] = _or_infinite(found.max_abs_error)
+            cells["error_ratio"] = _or_infinite(found.error_ratio)
+            cells["check_verdict"] = found.verdict
+
+    def _pairs(self) -> dict[str, str]:
+        """The contender → reference pairs of which both are still in."""
+        pairs = {name: REFERENCES[name] for name in self.live if not name.startswith(CLONE)}
+        return {name: reference for name, reference in pairs.items() if reference in self.live and reference}
+
+    def _clones(self) -> dict[str, str]:
+        clones = {name: name.removeprefix(CLONE) for name in self.live if name.startswith(CLONE)}
+        return {clone: reference for clone, reference in clones.items() if reference in self.live}
+
+    def _note_latency(self, rounds: Rounds) -> None:
+        floors = {
+            reference: abs(paired_speedup(rounds.samples[reference], rounds.samples[clone]) - 1)
+            for clone, reference in self._clones().items()
+        }
+        for name, samples in rounds.samples.items():
+            if name.startswith(CLONE):
+                self.rows[name] = Row({}, samples)
+                continue
+            cells = self.rows[name].cells
+            cells |= latency_cells(samples, self.workload)
+            cells |= {"calls_per_sample": rounds.calls_per_sample[name], "stop_reason": rounds.stop_reason}
+            cells["measured_at"] = now()
+            self.rows[name].samples_s = samples
+        for name, reference in self._pairs().items():
+            cells = self.rows[name].cells
+            cells["speedup"] = paired_speedup(rounds.samples[reference], rounds.samples[name])
+            cells["noise_floor"] = floors.get(reference)
+
+    def _note_memory(self, name: str) -> None:
+        cells, call = self.rows[name].cells, self.live[name].call
+        cells["kernel"] = observe_kernel(call)
+        if self.device.no_peak_reason is None:
+            cells["peak_memory_mib"] = self.device.peak_bytes(call) / MIB
+        else:
+            cells["warnings"] = self.device.no_peak_reason
+
+    # -- when a contender raises --------------------------------------------------------------------------------------
+
+    def _attempt(self, phase: str, name: str, step: Callable[[str], T]) -> T | None:
+        """The step's result, or None where it raised: then the contender is out, and its row says why."""
+        self._say_running(phase, name)
+        try:
+            return step(name)
+        except Exception as error:  # whatever a layer raises is the layer's: it costs its own row
+            self._fail(name, error)
+            return None
+
+    def _say_running(self, phase: str, name: str) -> None:
+        self.running = name
+        self.say(phase, name.removeprefix(CLONE))
+
+    def _fail(self, name: str, error: Exception) -> None:
+        self.live.pop(name, None)
+        if name in self.rows:
+            status, reason = failure(error)
+            kept = {"source_hash": self.rows[name].cells["source_hash"]}
+            self.rows[name] = Row({"status": status, "status_reason": reason, "measured_at": now(), **kept}, [])
+        error.__traceback__ = None  # its frames hold the tensors that were too large
+        gc.collect()
+
+
+def failure(error: BaseException) -> tuple[str, str]:
+    """The row status and the words for what a layer raised."""
+    text = " ".join(str(error).split()) or "no message"
+    # On the CPU, being out of memory is a plain RuntimeError.
+    is_oom = isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _OUT_OF_MEMORY)
+    if is_oom:
+        return "oom", text[:500]
+    if isinstance(error, NotImplementedError) or any(sign in text for sign in _NOT_SUPPORTED):
+        return "unavailable", f"{type(error).__name__}: {text[:500]}"
+    return "error", f"{type(error).__name__}: {text[:500]}"
+
+
+def latency_cells(samples_s: list[float], workload: Workload) -> dict[str, Any]:
+    """The latency columns of one contender's samples (seconds of one call)."""
+    milliseconds = sorted(sample * 1e3 for sample in samples_s)
+    median_s = statistics.median(samples_s)
+    return {
+        "latency_median_ms": median_s * 1e3,
+        "latency_p25_ms": quantile(milliseconds, 0.25),
+        "latency_p75_ms": quantile(milliseconds, 0.75),
+        "latency_p5_ms": quantile(milliseconds, 0.05),
+        "latency_p95_ms": quantile(milliseconds, 0.95),
+        "num_samples": len(samples_s),
+        "throughput_tokens_per_s": workload.batch_size * workload.seq_len / median_s,
+        "achieved_gflop_per_s": call_flop(workload) / median_s / 1e9,
+    }
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """The value below which `share` of the ordered values lie, with linear interpolation."""
+    position = share * (len(ordered) - 1)
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+def _or_infinite(value: float) -> float:
+    # A NaN would read as an empty cell: that is, as not measured.
+    return math.inf if math.isnan(value) else value
+
+
+@contextmanager
+def _mode(workload: Workload) -> Iterator[None]:
+    if workload.mode == "training":
+        with torch.enable_grad():
+            yield
+    else:
+        with torch.inference_mode():
+            yield

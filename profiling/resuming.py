@@ -1,0 +1,61 @@
+"""What a sweep may go on with: the run already in a folder, what of it is measured, and whether it still fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run
+
+
+def refuse_mismatch(stored: Run, current: Run) -> None:
+    """Raises RunError where a run cannot go on as it began: rows of two kinds would stand side by side."""
+    pairs = [
+        ("grid", stored.grid.to_dict(), current.grid.to_dict()),
+        ("settings", stored.settings.to_dict(), current.settings.to_dict()),
+        ("device", stored.device, current.device),
+        ("threads", stored.threads, current.threads),
+        ("torch version", stored.environment.get("torch_version"), current.environment.get("torch_version")),
+        *((f"source of {name}", stored.sources.get(name), hash_) for name, hash_ in current.sources.items()),
+    ]
+    for what, then, here in pairs:
+        if then != here:
+            raise RunError(f"run {stored.run_id} cannot be resumed: its {what} {_difference(then, here)}")
+
+
+def _difference(then: object, here: object) -> str:
+    if isinstance(then, dict) and isinstance(here, dict):
+        name = next(key for key in here if then.get(key) != here[key])
+        return f"had {name} {then.get(name)!r}, now {here[name]!r}"
+    return f"was {then!r}, now {here!r}"
+
+
+def stored_run(folder: Path, *, resume: bool) -> Run | None:
+    """The run to go on with, or None where the folder is free for a new one.
+
+    Raises:
+        RunError: a run is there and `resume` is not asked for, or the other way round, or it is still running.
+    """
+    try:
+        stored = read_run(folder)
+    except RunError:
+        if resume:
+            raise
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunError(f"{folder} is not empty and holds no run: give a new folder") from None
+        return None
+    if not resume:
+        raise RunError(f"{folder} already holds run {stored.run_id}: give --resume to go on with it, or a new folder")
+    if stored.state == "running":
+        raise RunError(f"run {stored.run_id} is still running (process {stored.pid}): it cannot be resumed")
+    return stored
+
+
+def finished_steps(folder: Path, contenders: Sequence[str]) -> set[tuple[int, int]]:
+    """The (replicate, point) pairs with a row for every contender."""
+    seen: dict[tuple[int, int], set[str]] = {}
+    for row in read_rows(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS):
+        if row["replicate"].isdigit() and row["point"].isdigit():
+            seen.setdefault((int(row["replicate"]), int(row["point"])), set()).add(row["contender"])
+    return {step for step, names in seen.items() if names >= set(contenders)}

@@ -1,0 +1,33 @@
+"""The switch by which a person, a signal or a closed pipe ends a sweep in good order."""
+
+from __future__ import annotations
+
+import threading
+
+from profiling.child_process import MeasuringChild
+
+
+class StopSwitch:
+    """Asks a sweep to stop: from another thread, or from a signal handler. What is measured stays."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._child: MeasuringChild | None = None
+        self.reason = ""
+
+    def request(self, reason: str) -> None:
+        """Stops the sweep now; the workload in flight is dropped and can be resumed."""
+        self.reason = self.reason or reason
+        self._asked.set()
+        if self._child is not None:
+            self._child.stop()
+
+    def is_requested(self) -> bool:
+        """Whether someone asked."""
+        return self._asked.is_set()
+
+    def watch(self, child: MeasuringChild) -> None:
+        """From now on a request interrupts this child."""
+        self._child = child
+        if self.is_requested():
+            child.stop()

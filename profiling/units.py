@@ -1,0 +1,50 @@
+"""Numbers as a person reads them. Inside, every time is in seconds or in the unit of its name; this is the edge."""
+
+from __future__ import annotations
+
+import math
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def format_time(seconds: float) -> str:
+    """A measured time with three digits and its own unit: `12.3 ms`."""
+    for size, unit in _TIMES:
+        if seconds >= size:
+            return f"{_three_digits(seconds / size)} {unit}"
+    return "0 s" if seconds == 0 else f"{seconds / 1e-9:.2g} ns"
+
+
+def format_duration(seconds: float) -> str:
+    """A wait: `8 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def format_mib(mib: float) -> str:
+    """An amount of memory given in MiB, with three digits and a binary unit: `128 MiB`, `1.5 GiB`."""
+    if mib >= 1024:
+        return f"{_three_digits(mib / 1024)} GiB"
+    if mib >= 1 or mib == 0:
+        return f"{_three_digits(mib)} MiB"
+    return f"{_three_digits(mib * 1024)} KiB"
+
+
+def format_ratio(ratio: float) -> str:
+    """How many times: `1.32×`."""
+    return f"{_three_digits(ratio)}×"
+
+
+def format_error(error: float) -> str:
+    """A numerical error: `0.00e+00`, `1.19e-07`, `inf`."""
+    return f"{error:.2e}" if math.isfinite(error) else str(error)
+
+
+def _three_digits(value: float) -> str:
+    if value >= 100 or value == 0:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
