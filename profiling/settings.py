@@ -81,7 +81,8 @@ class SweepSettings:
         unknown = sorted(set(values) - names)
         if unknown:
             raise GridError(f"settings have no field {unknown[0]!r}; they have {', '.join(sorted(names))}")
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**frozen)
 
 
 def _require_seconds(name: str, value: object) -> None:

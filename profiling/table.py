@@ -80,13 +80,13 @@ def report_csv(table: pd.DataFrame) -> str:
     return safe.to_csv(index=False, lineterminator="\n")
 
 
-def write_report(path: str | Path) -> Path:
-    """Writes `report.csv` into the run's folder and returns its path.
+def write_report(path: str | Path, out: Path | None = None) -> Path:
+    """Writes a run's table as CSV, to `report.csv` in its folder unless told otherwise, and returns where.
 
     Raises:
         RunError: the run cannot be read, or the report cannot be written.
     """
-    report = Path(path) / REPORT_FILE
+    report = out or Path(path) / REPORT_FILE
     write_aside(report, report_csv(load_run(path)))
     return report
 

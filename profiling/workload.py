@@ -202,6 +202,22 @@ def parse_sizes(name: str, text: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def parse_number(name: str, text: str) -> int:
+    """The whole number that a text holds; anything else raises GridError."""
+    try:
+        return int(text)
+    except ValueError:
+        raise GridError(f"{name} must be a whole number, not {text!r}") from None
+
+
+def parse_seconds(name: str, text: str) -> float:
+    """The number of seconds that a text holds; anything else raises GridError."""
+    try:
+        return float(text)
+    except ValueError:
+        raise GridError(f"{name} must be a number of seconds, not {text!r}") from None
+
+
 def parse_words(name: str, text: str) -> tuple[str, ...]:
     """The words in a comma-separated text such as `float32,bfloat16`."""
     return tuple(_parts(name, text))

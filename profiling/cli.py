@@ -1,0 +1,258 @@
+"""The command line. It parses, calls and prints; imports wait for the command that needs them, so `--help` is quick."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from profiling.stopping import StopSwitch
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_STOPPED = 130
+CHECK_EXITS = {"pass": 0, "fail": 1, "not-comparable": 3, "error": 4}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="mha-bench", prog_name="mha-bench")
+def main() -> None:
+    """Is a multi-head attention layer right, and what does it cost next to torch.nn.MultiheadAttention?"""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show × must not end a sweep
+            stream.reconfigure(errors="replace")
+
+
+def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[Any], Any]:
+    """An option whose text is parsed later, so that one left out can be told from one that repeats the default."""
+    return click.option(f"--{name}", metavar=metavar, help=f"{meaning}  [default: {default}]")
+
+
+@main.command()
+@_option("batch-size", "N,N,…", "Batch sizes.", "1,4")
+@_option("seq-len", "N,N,…", "Sequence lengths.", "128,512")
+@_option("num-heads", "N,N,…", "Head counts; one that does not divide d_model gives `invalid` rows.", "4,8")
+@_option("d-model", "N", "Width of the layer, the same for every head count.", "512")
+@_option("head-dim", "N", "Instead of --d-model: channels per head, so the width grows with the heads.", "none")
+@_option("dtype", "NAME,…", "float32, bfloat16, float16, float64.", "float32")
+@_option("mode", "NAME,…", "inference, training (forward and backward).", "inference")
+@_option("bias", "no,yes", "Whether the projections have biases.", "no")
+@_option("causal", "no,yes", "Whether a token sees only itself and earlier ones.", "no")
+@_option("contenders", "NAME,…", "custom, custom-fused, official, official-fused.", "all four")
+@_option("device", "NAME", "auto (the best of CUDA, XPU, MPS, CPU), cpu, cuda:0, ….", "auto")
+@_option("threads", "N", "Threads torch computes with.", "torch's own choice")
+@_option("seed", "N", "Seed of weights, input and order.", "42")
+@_option("replicates", "N", "Passes over the grid, each in a fresh process: 1 quick, 5 normal, 8 to publish.", "1")
+@_option("time-budget", "SECONDS", "Timed rounds per contender, workload and replicate.", "0.5")
+@_option("time-limit", "SECONDS", "A workload that takes longer is given up.", "from the estimate, at least 60")
+@_option("heap", "KIND", "pinned (freed memory stays in the process: repeatable) or as-is.", "pinned")
+@_option("out", "DIR", "The run's folder.", "results/<run id>")
+@click.option("--resume", is_flag=True, help="Measure what is missing in --out; other options may be left out.")
+@click.option("--stop-on-eof", is_flag=True, help="Stop, cleanly and resumable, when standard input ends.")
+def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None) -> None:
+    """Measure a grid: latency, memory and error of each contender at each point.
+
+    Every list is separated by commas; the grid is the product of the lists.
+    """
+    from profiling.child_process import MeasuringError
+    from profiling.device_lock import DeviceBusy
+    from profiling.progress import show_progress
+    from profiling.runs import RESULTS_DIR, RunError, new_run_id
+    from profiling.stopping import StopSwitch
+    from profiling.sweep import sweep as run
+    from profiling.workload import GridError
+
+    if resume and out is None:
+        _exit_with("--resume needs --out DIR: the folder of the run to go on with", EXIT_BAD_INPUT)
+    stop = StopSwitch()
+    _stop_on_signals(stop)
+    if stop_on_eof:
+        _stop_on_end_of_input(stop)
+    try:
+        options = _parse_options(texts)
+        with show_progress(sys.stdout) as on_event:
+            folder = Path(out) if out else RESULTS_DIR / new_run_id()
+            ended = run(options, folder, resume=resume, on_event=on_event, stop=stop)
+    except GridError as error:
+        _exit_with(str(error), EXIT_BAD_INPUT)
+    except (RunError, DeviceBusy, MeasuringError) as error:
+        _exit_with(str(error), EXIT_FAILED)
+    sys.exit(EXIT_STOPPED if ended.state == "stopped" else 0)
+
+
+@main.command()
+@click.argument("contender", default="custom")
+@click.option("--d-model", metavar="N", default="64", show_default=True, help="Width of the layer.")
+@click.option("--num-heads", metavar="N", default="4", show_default=True, help="Attention heads.")
+@click.option("--batch-size", metavar="N", default="2", show_default=True, help="Sequences per call.")
+@click.option("--seq-len", metavar="N", default="8", show_default=True, help="Tokens per sequence.")
+@click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16, float16 or float64.")
+@click.option("--bias", is_flag=True, help="With biases in the projections.")
+@click.option("--causal", is_flag=True, help="With a causal mask.")
+@click.option("--device", default="cpu", show_default=True, help="auto, cpu, cuda:0, …")
+@click.option("--seed", metavar="N", default="42", show_default=True, help="Seed of weights and input.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def check(contender: str, as_json: bool, **texts: Any) -> None:
+    """Check a layer against torch.nn.MultiheadAttention: same weights, same input, same output?
+
+    CONTENDER is custom (explicit products) or custom-fused. Runs at the shape asked for and at fixed probe shapes.
+    Exit status: 0 pass, 1 fail, 3 not comparable, 4 error.
+    """
+    from profiling.child_process import MeasuringError
+    from profiling.device_lock import DeviceBusy
+    from profiling.live_check import LiveChecker
+    from profiling.runs import RunError
+    from profiling.workload import GridError
+
+    try:
+        workload = _check_workload(contender, texts)
+        with LiveChecker(texts["device"]) as checker:
+            report = checker.check(workload, contender)
+    except GridError as error:
+        _exit_with(str(error), EXIT_BAD_INPUT)
+    except (RunError, DeviceBusy, MeasuringError) as error:
+        _exit_with(str(error), CHECK_EXITS["error"])
+    _print_report(contender, report, as_json=as_json)
+    sys.exit(CHECK_EXITS[report["verdict"]])
+
+
+@main.command()
+def devices() -> None:
+    """List the devices that torch can measure on, the best first."""
+    from profiling.child_process import MeasuringError
+    from profiling.live_check import LiveChecker
+
+    try:
+        with LiveChecker() as checker:
+            environment = checker.environment()
+    except MeasuringError as error:
+        _exit_with(str(error), EXIT_FAILED)
+    click.echo(f"torch {environment['torch_version']}, {environment['torch_threads']} threads on the CPU")
+    for device in environment["devices"]:
+        mark = "  <- auto" if device["name"] == environment["device"] else ""
+        click.echo(f"{device['name']:8} {device['description']}{mark}")
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Where to.  [default: report.csv in the run's folder]")
+def export(run: Path, out: Path | None) -> None:
+    """Write a run's table as CSV. RUN is a run's folder, or the name of one under results/."""
+    from profiling.runs import RunError, find_run_folder
+    from profiling.table import write_report
+
+    try:
+        click.echo(write_report(run if run.is_dir() else find_run_folder(str(run)), out))
+    except RunError as error:
+        _exit_with(str(error), EXIT_FAILED)
+
+
+@main.command(hidden=True)
+@click.option("--marker", type=click.Path(path_type=Path), required=True)
+def child(marker: Path) -> None:
+    """Serve measurements over standard input and output; started by the commands above."""
+    from profiling.measuring.child import main as serve
+
+    serve(marker)
+
+
+def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
+    """Fields of Grid and SweepSettings from the texts that were given; those left out are not in it."""
+    from profiling.workload import parse_number, parse_seconds, parse_sizes, parse_switches, parse_words
+
+    parsers: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+        **{name: (name, parse_sizes) for name in ("batch_size", "seq_len", "num_heads")},
+        **{name: (name, parse_words) for name in ("dtype", "mode", "contenders")},
+        **{name: (name, parse_switches) for name in ("bias", "causal")},
+        **{name: (name, parse_number) for name in ("d_model", "head_dim", "threads", "seed", "replicates")},
+        **{name: (f"{name}_s", parse_seconds) for name in ("time_budget", "time_limit")},
+        **{name: (name, lambda _, text: text) for name in ("device", "heap")},
+    }
+    options = {}
+    for name, text in texts.items():
+        if text is not None:
+            field, parse = parsers[name]
+            options[field] = parse(name, text)
+    return options
+
+
+def _check_workload(contender: str, texts: dict[str, Any]) -> Any:
+    from profiling.settings import REFERENCES
+    from profiling.workload import Grid, GridError, parse_number
+
+    checkable = [name for name, reference in REFERENCES.items() if reference is not None]
+    if contender not in checkable:
+        raise GridError(f"contender must be one of {', '.join(checkable)}, not {contender!r}")
+    sizes = {
+        name: parse_number(name, texts[name]) for name in ("d_model", "num_heads", "batch_size", "seq_len", "seed")
+    }
+    grid = Grid(
+        batch_size=(sizes["batch_size"],),
+        seq_len=(sizes["seq_len"],),
+        num_heads=(sizes["num_heads"],),
+        d_model=sizes["d_model"],
+        dtype=(texts["dtype"],),
+        bias=(texts["bias"],),
+        causal=(texts["causal"],),
+        device=texts["device"],
+        seed=sizes["seed"],
+    )
+    workload = next(grid.workloads())
+    if workload.invalid_reason:
+        raise GridError(workload.invalid_reason)
+    return workload
+
+
+def _print_report(contender: str, report: dict[str, Any], *, as_json: bool) -> None:
+    import json
+
+    from profiling.units import format_error, format_ratio
+
+    if as_json:
+        click.echo(json.dumps(report, ensure_ascii=False))
+        return
+    click.echo(f"{contender}: {report['verdict'].upper()} - {report['reason']}")
+    if report["max_abs_error"] is not None:
+        plain = f"the plain bound {report['plain_tolerance']:g} {'holds' if report['plain_holds'] else 'does not hold'}"
+        click.echo(f"  max error      {format_error(report['max_abs_error'])} ({plain})")
+    if report["error_ratio"] is not None:
+        click.echo(
+            f"  error ratio    {format_ratio(report['error_ratio'])} the official layer's own error against float64; "
+            f"passes up to {format_ratio(report['tolerance'])}"
+        )
+    click.echo(f"  what was run   {report['scope']}")
+    for entry in report["mapping"]:
+        click.echo(f"  weight         {entry['theirs']} <- {entry['official']} ({entry['how']})")
+
+
+def _stop_on_signals(stop: StopSwitch) -> None:
+    import signal
+
+    def handle(number: int, _: object) -> None:
+        stop.request(f"stopped by {signal.Signals(number).name}")
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), handle)
+
+
+def _stop_on_end_of_input(stop: StopSwitch) -> None:
+    import os
+    import threading
+
+    def wait() -> None:
+        # os.read, not sys.stdin: a thread inside a buffered read aborts Python when it exits.
+        while os.read(0, 4096):
+            pass
+        stop.request("stopped by whoever started it")
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _exit_with(message: str, status: int) -> NoReturn:
+    click.echo(f"error: {message}", err=True)
+    sys.exit(status)
