@@ -140,11 +140,12 @@ def _describe_start(event: Started) -> list[str]:
     run, expected = event.run, event.estimate
     device, torch_version = run.environment["device_name"], run.environment["torch_version"]
     invalid = f", {expected.num_invalid} of them invalid" if expected.num_invalid else ""
+    replicates = f"{run.settings.replicates} replicate{'s' if run.settings.replicates > 1 else ''}"
     lines = [
         f"run {run.run_id} in {event.folder}",
         f"on {device} ({run.device}), {run.threads} threads, torch {torch_version}",
         f"{expected.num_points} points{invalid} x {len(run.settings.contenders)} contenders "
-        f"({', '.join(run.settings.contenders)}) x {run.settings.replicates} replicate{'s' if run.settings.replicates > 1 else ''}",
+        f"({', '.join(run.settings.contenders)}) x {replicates}",
         f"about {format_duration(expected.seconds)}, peak about {format_mib(expected.peak_memory_mib)} "
         f"of {format_mib(expected.free_memory_mib)} free; "
         f"a workload is given up after {format_duration(expected.time_limit_s)}",
