@@ -1,0 +1,17 @@
+"""The page's navigation: `streamlit run dashboard/app.py`."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard.views import measure, method
+
+st.set_page_config(page_title="mha-bench", page_icon=str(Path(__file__).parent / "icon.svg"), layout="wide")
+
+st.navigation(
+    [
+        st.Page(measure.show, title="Measure", url_path="measure", default=True),
+        st.Page(method.show, title="Method", url_path="method"),
+    ],
+    position="top",
+).run()

@@ -1,0 +1,233 @@
+"""Line charts: one panel for each combination of the panel axes, one line a series. Pure: table to figure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dashboard import formatting
+from dashboard.axes import SIZES, View, label
+from dashboard.marks import Floor, add_marks, floor_of, top_of
+from dashboard.metrics import Metric, passes_check, with_memory_ratio
+from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
+
+PANEL_HEIGHT = 230
+MAX_PANELS = 24
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale:
+    """What all panels of a figure share on their y axis, in the axis's own unit."""
+
+    unit: str
+    factor: float
+    is_log: bool
+    floor: Floor | None
+    top: float
+
+
+def line_chart(
+    table: pd.DataFrame,
+    metric: Metric,
+    view: View,
+    axes: Mapping[str, Sequence[Any]],
+    panels: Sequence[Mapping[str, Any]],
+) -> go.Figure:
+    """Draws a metric of a run's table.
+
+    Args:
+        table: one row per workload × contender, as `load_run` gives it.
+        metric: what to draw.
+        view: what is on x, what makes a line, what is held.
+        axes: every value of every axis, so that panels and colours stay where they are while rows come.
+        panels: the panel axes' values, one dictionary a panel.
+    """
+    rows = select(with_memory_ratio(table), view.held)
+    shown = list(panels)[:MAX_PANELS] or [{}]
+    scale = scale_of(rows, metric, is_log=view.log_y)
+    figure = _grid(shown, shared_y=True)
+    for position, where in enumerate(shown):
+        place = {"row": position // _columns(shown) + 1, "col": position % _columns(shown) + 1}
+        here = select(rows, where)
+        for order, value in enumerate(axes.get(view.series, ("",))):
+            line = select(here, {view.series: value})
+            _add_series(figure, line, metric, view, scale, style_of(value, order), _series_name(view, value), place)
+        add_marks(figure, here, metric, view.x, scale.top, place)
+    _finish(figure, metric, view, axes, scale, shown)
+    return figure
+
+
+def select(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows whose axes have these values."""
+    for axis, value in where.items():
+        table = table[table[axis].eq(value).fillna(False)]
+    return table
+
+
+def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
+    """The unit that a typical value reads best in, and where zeros and failures are drawn."""
+    values = [float(value) for value in rows[metric.column].dropna()]
+    positive = sorted(value for value in values if value > 0 and math.isfinite(value))
+    unit, factor = metric.unit(positive[len(positive) // 2] if positive else None)
+    drawn = [value * factor for value in positive]
+    floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
+    return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top_of(drawn, metric, is_log=is_log))
+
+
+def _add_series(
+    figure: go.Figure,
+    rows: pd.DataFrame,
+    metric: Metric,
+    view: View,
+    scale: Scale,
+    style: Style,
+    name: str,
+    place: dict[str, int],
+) -> None:
+    rows = rows[rows[metric.column].notna()].sort_values(view.x)
+    rows = rows[[math.isfinite(value) for value in rows[metric.column]]]
+    if rows.empty:
+        return
+    x = [_x_value(view.x, value) for value in rows[view.x]]
+    y = [scale.floor.at if scale.floor and value <= 0 else value * scale.factor for value in rows[metric.column]]
+    if metric.low and metric.high:
+        figure.add_trace(_band(rows, metric, scale, style, name, x), **place)
+    greyed = metric.compares & ~passes_check(rows) & rows["check_verdict"].notna()
+    is_first = name not in {trace.legendgroup for trace in figure.data if trace.showlegend}
+    figure.add_trace(
+        go.Scatter(
+            x=x,
+            y=y,
+            name=name,
+            legendgroup=name,
+            showlegend=is_first,
+            mode="lines+markers",
+            line={"color": style.color, "dash": style.dash, "width": 2},
+            marker={"symbol": style.symbol, "size": 8, "color": [UNRELIABLE if g else style.color for g in greyed]},
+            text=[_hover(row, metric, grey) for row, grey in zip(rows.to_dict("records"), greyed, strict=True)],
+            hovertemplate="%{text}<extra></extra>",
+        ),
+        **place,
+    )
+
+
+def _band(rows: pd.DataFrame, metric: Metric, scale: Scale, style: Style, name: str, x: list[Any]) -> go.Scatter:
+    low = [None if pd.isna(value) else value * scale.factor for value in rows[metric.low]]
+    high = [None if pd.isna(value) else value * scale.factor for value in rows[metric.high]]
+    return go.Scatter(
+        x=[*x, *reversed(x)],
+        y=[*high, *reversed(low)],
+        fill="toself",
+        fillcolor=style.faint(0.18),
+        line={"width": 0},
+        mode="lines",
+        legendgroup=name,
+        showlegend=False,
+        hoverinfo="skip",
+    )
+
+
+def _hover(row: Mapping[Any, Any], metric: Metric, is_greyed: bool) -> str:
+    value = float(row[metric.column])
+    lines = [f"<b>{row['contender']}</b>: {metric.zero if value == 0 and metric.zero else metric.text(value)}"]
+    if metric.low and metric.high and pd.notna(row[metric.low]):
+        lines.append(f"quartiles {metric.text(row[metric.low])} to {metric.text(row[metric.high])}")
+    if pd.notna(row["reference"]) and metric.column in ("speedup", "memory_ratio", "max_abs_error"):
+        lines.append(f"reference: {row['reference']}")
+    if is_greyed:
+        lines.append(f"does not count: its check says {row['check_verdict']}")
+    lines.append(
+        f"batch {row['batch_size']}, seq_len {row['seq_len']}, heads {row['num_heads']}, d_model {row['d_model']}"
+    )
+    if pd.notna(row["num_samples"]):
+        lines.append(f"n = {row['num_samples']} samples")
+    return "<br>".join(lines)
+
+
+def _finish(
+    figure: go.Figure,
+    metric: Metric,
+    view: View,
+    axes: Mapping[str, Sequence[Any]],
+    scale: Scale,
+    shown: list[Mapping[str, Any]],
+) -> None:
+    if metric.line is not None:
+        figure.add_hline(
+            y=metric.line[0] * scale.factor,
+            line={"dash": "dot", "width": 1, "color": MUTED},
+            annotation={"text": metric.line[1], "font": {"size": 11}, "opacity": 0.8},
+            annotation_position="top left",
+        )
+    _x_axes(figure, view, axes)
+    _y_axes(figure, scale)
+    title = metric.title + (f", {scale.unit}" if scale.unit else "")
+    rows = -(-len(shown) // _columns(shown))
+    figure.update_layout(
+        height=rows * PANEL_HEIGHT + 110,
+        margin={"l": 10, "r": 10, "t": 64, "b": 10},
+        title={
+            "text": title,
+            "font": {"size": 14},
+            "x": 0,
+            "xanchor": "left",
+            "y": 1,
+            "yanchor": "top",
+            "pad": {"t": 6},
+        },
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "yref": "paper", "x": 0, "xanchor": "left"},
+        hovermode="closest",
+        uirevision="kept",
+    )
+
+
+def _x_axes(figure: go.Figure, view: View, axes: Mapping[str, Sequence[Any]]) -> None:
+    figure.update_xaxes(title={"text": formatting.axis_label(view.x), "standoff": 6}, showticklabels=True)
+    if view.x not in SIZES:
+        figure.update_xaxes(type="category")
+        return
+    values = list(axes.get(view.x, ()))
+    if values:
+        figure.update_xaxes(tickmode="array", tickvals=values, ticktext=[str(value) for value in values])
+    if view.log_x:
+        figure.update_xaxes(type="log")
+
+
+def _y_axes(figure: go.Figure, scale: Scale) -> None:
+    if not scale.is_log:
+        figure.update_yaxes(rangemode="tozero")
+        return
+    figure.update_yaxes(type="log", exponentformat="power", minor={"ticks": ""})
+    if scale.floor is not None:
+        figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)
+
+
+def _grid(shown: list[Mapping[str, Any]], *, shared_y: bool) -> go.Figure:
+    columns = _columns(shown)
+    rows = -(-len(shown) // columns)
+    return make_subplots(
+        rows=rows,
+        cols=columns,
+        shared_yaxes="all" if shared_y else False,
+        subplot_titles=[label(where) for where in shown] if any(shown) else None,
+        horizontal_spacing=0.04,
+        vertical_spacing=min(0.22, 60 / (rows * PANEL_HEIGHT)) if rows > 1 else 0,
+    )
+
+
+def _columns(shown: list[Mapping[str, Any]]) -> int:
+    return min(2, len(shown))
+
+
+def _series_name(view: View, value: object) -> str:
+    return label({view.series: value})
+
+
+def _x_value(axis: str, value: Any) -> Any:
+    return int(value) if axis in SIZES else formatting.axis_value(axis, value)

@@ -1,0 +1,190 @@
+"""The controls: widgets to a grid and the settings of a sweep, with presets, and every value in the URL."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from dashboard import session
+from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
+from profiling.settings import CONTENDERS, HEAPS, SweepSettings
+from profiling.workload import DTYPES, MODES, Grid, GridError, parse_sizes, parse_switches
+
+SWITCHES = ("no", "yes")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What the controls ask for, or the one sentence that says why it cannot be."""
+
+    grid: Grid | None = None
+    settings: SweepSettings | None = None
+    error: str = ""
+
+
+def show(devices: Sequence[str]) -> Wish:
+    """Draws the controls and returns what they ask for. `devices` are the names to choose from, the best first."""
+    presets = st.container()
+    _sizes()
+    with st.expander("More settings", expanded=False):
+        _rarer(devices)
+    with presets:
+        _presets()  # after the others, whose values it tells by name
+    return wish(st.session_state)
+
+
+def wish(values: Any) -> Wish:
+    """What the values of the controls ask for, validated again: they may come from a URL."""
+    try:
+        return Wish(grid=_grid(values), settings=_settings(values))
+    except GridError as error:
+        return Wish(error=str(error))
+
+
+def _grid(values: Any) -> Grid:
+    kind = _value(values, session.WIDTH_KIND) or "d_model"
+    width = _value(values, session.HEAD_DIM if kind == "head_dim" else session.D_MODEL)
+    if width is None:
+        raise GridError(f"{kind} must be a whole number of at least 1, not empty")
+    return Grid(
+        batch_size=parse_sizes("batch_size", _value(values, session.BATCH_SIZE)),
+        seq_len=parse_sizes("seq_len", _value(values, session.SEQ_LEN)),
+        num_heads=parse_sizes("num_heads", _value(values, session.NUM_HEADS)),
+        d_model=width if kind == "d_model" else None,
+        head_dim=width if kind == "head_dim" else None,
+        dtype=_in_order(_value(values, session.DTYPE), DTYPES),
+        mode=_in_order(_value(values, session.MODE), MODES),
+        bias=parse_switches("bias", ",".join(_in_order(_value(values, session.BIAS), SWITCHES))),
+        causal=parse_switches("causal", ",".join(_in_order(_value(values, session.CAUSAL), SWITCHES))),
+        device=values.get(session.DEVICE) or "auto",
+        threads=_value(values, session.THREADS),
+        seed=_required("seed", _value(values, session.SEED)),
+    )
+
+
+def _settings(values: Any) -> SweepSettings:
+    return SweepSettings(
+        contenders=_in_order(_value(values, session.CONTENDERS), CONTENDERS),
+        replicates=_required("replicates", _value(values, session.REPLICATES)),
+        time_budget_s=_required("time_budget_s", _value(values, session.TIME_BUDGET)),
+        heap=_value(values, session.HEAP),
+    )
+
+
+def _value(values: Any, name: str) -> Any:
+    return values.get(name, DEFAULTS[name])
+
+
+def _required(name: str, value: Any) -> Any:
+    if value is None:
+        raise GridError(f"{name} must hold a number, not nothing")
+    return value
+
+
+def _in_order(chosen: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(chosen, key=lambda name: options.index(name) if name in options else len(options)))
+
+
+def _presets() -> None:
+    chosen = matching({name: st.session_state.get(name, value) for name, value in DEFAULTS.items()})
+    st.session_state[session.PRESET] = chosen if chosen in PRESETS else None
+    st.segmented_control(
+        "Preset",
+        list(PRESETS),
+        key=session.PRESET,
+        on_change=_apply_preset,
+        width="stretch",
+        help="Fills in the controls below: *quick* is a first impression, *standard* is worth comparing, "
+        "*long* is worth publishing. None is marked where your values are those of no preset.",
+    )
+
+
+def _apply_preset() -> None:
+    chosen = st.session_state.get(session.PRESET)
+    if chosen in PRESETS:
+        for name, value in values_of(chosen).items():
+            st.session_state[name] = value
+
+
+def _sizes() -> None:
+    left, right = st.columns(2, gap="small")
+    _list_input(left, "Batch sizes", session.BATCH_SIZE, "Sequences per call, separated by commas.")
+    _list_input(right, "Heads", session.NUM_HEADS, "Attention heads, separated by commas; each must divide d_model.")
+    _list_input(st, "Sequence lengths", session.SEQ_LEN, "Tokens per sequence, separated by commas.")
+    left, right = st.columns(2, gap="small", vertical_alignment="bottom")
+    kind = left.selectbox(
+        "Width held fixed",
+        ["d_model", "head_dim"],
+        key=session.WIDTH_KIND,
+        bind="query-params",
+        help="While the heads vary, either the layer's width d_model stays and the heads get narrower, "
+        "or head_dim stays and the layer gets wider (d_model = heads × head_dim).",
+    )
+    key = session.HEAD_DIM if kind == "head_dim" else session.D_MODEL
+    _number_input(right, key, key, "Channels per token (d_model), or per head (head_dim).")
+
+
+def _rarer(devices: Sequence[str]) -> None:
+    _choices("Contenders", CONTENDERS, session.CONTENDERS, "Layers to measure; a missing reference is added.")
+    _choices("Element type", DTYPES, session.DTYPE, "Of weights and input.")
+    _choices("Mode", MODES, session.MODE, "*inference*: no gradients. *training*: forward and backward.")
+    left, right = st.columns(2, gap="small")
+    with left:
+        _choices("Bias", SWITCHES, session.BIAS, "Whether the four projections have biases.")
+    with right:
+        _choices("Causal", SWITCHES, session.CAUSAL, "Whether a token sees only itself and earlier ones.")
+    left, right = st.columns(2, gap="small")
+    _number_input(left, "Replicates", session.REPLICATES, "Passes over the grid, each in a fresh process: 1 is quick.")
+    right.number_input(
+        "Seconds per contender",
+        min_value=0.01,
+        value=DEFAULTS[session.TIME_BUDGET],
+        step=0.1,
+        format="%.2f",
+        key=session.TIME_BUDGET,
+        bind="query-params",
+        help="Time budget: seconds of timed rounds per contender, point and replicate; at least 5 rounds are timed.",
+    )
+    _number_input(left, "Threads", session.THREADS, "Threads torch computes with; empty: as many as it chooses.")
+    _number_input(right, "Seed", session.SEED, "Of weights and input.", smallest=0)
+    st.selectbox(
+        "Heap",
+        HEAPS,
+        key=session.HEAP,
+        bind="query-params",
+        help="*pinned* keeps freed memory in the process, so that times repeat; *as-is* leaves the allocator alone.",
+    )
+    if len(devices) > 1:
+        st.selectbox("Device", ["auto", *devices], key=session.DEVICE, bind="query-params")
+
+
+def _list_input(place: Any, label: str, key: str, help_text: str) -> None:
+    place.text_input(label, value=DEFAULTS[key], key=key, bind="query-params", max_chars=400, help=help_text)
+
+
+def _number_input(place: Any, label: str, key: str, help_text: str, smallest: int = 1) -> None:
+    place.number_input(
+        label,
+        min_value=smallest,
+        value=DEFAULTS[key],
+        step=1,
+        key=key,
+        bind="query-params",
+        placeholder="auto" if DEFAULTS[key] is None else None,
+        help=help_text,
+    )
+
+
+def _choices(label: str, options: Sequence[str], key: str, help_text: str) -> None:
+    st.pills(
+        label,
+        options,
+        selection_mode="multi",
+        default=DEFAULTS[key],
+        key=key,
+        bind="query-params",
+        help=help_text,
+    )

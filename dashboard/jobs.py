@@ -1,0 +1,175 @@
+"""Starts, watches and stops sweeps. A sweep is a process of its own; all that lasts of it is its run folder.
+
+The process stops by itself, cleanly, when this one ends: its standard input is a pipe that we hold open and never
+write to. It has a session of its own, so that Ctrl+C in the server's terminal reaches it that way too.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from profiling.device_lock import Owner, owner
+from profiling.runs import Run, is_alive, new_run_id, results_dir
+from profiling.settings import SweepSettings
+from profiling.workload import Grid
+
+ROOT = Path(__file__).resolve().parent.parent
+_STDERR_LINES = 40
+_LINE_LENGTH = 1000
+
+
+class JobError(Exception):
+    """A sweep that was not started; the message says why in one sentence."""
+
+
+class Job:
+    """One sweep that this server started."""
+
+    def __init__(self, run_id: str, arguments: list[str]) -> None:
+        self.run_id = run_id
+        self.stop_requested = False
+        self._said: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "profiling", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd=ROOT,
+            text=True,
+            errors="replace",
+        )
+        # Drains the pipe, so that the sweep never waits for us, and takes its exit status, so that no zombie stays.
+        self._watcher = threading.Thread(target=self._watch, name=f"sweep-{run_id}", daemon=True)
+        self._watcher.start()
+
+    @property
+    def pid(self) -> int:
+        """The number of the sweep's process."""
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the sweep still runs."""
+        return self._watcher.is_alive()
+
+    @property
+    def error(self) -> str:
+        """What the sweep said when it ended badly, one sentence; empty while it runs, ended well, or was stopped."""
+        if self.is_alive or self.stop_requested or self._process.returncode == 0:
+            return ""
+        said = [line for line in self._said if line]
+        return said[-1].removeprefix("Error: ") if said else f"the sweep ended with status {self._process.returncode}"
+
+    def stop(self) -> None:
+        """Asks the sweep to stop after what it is writing; what it has measured stays."""
+        self.stop_requested = True
+        if self.is_alive:
+            self._process.terminate()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for the end; False where it has not come."""
+        self._watcher.join(timeout_s)
+        return not self.is_alive
+
+    def _watch(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said.append(line.strip()[:_LINE_LENGTH])
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+class Jobs:
+    """The sweeps of this server, at most one alive: a second would only disturb the first."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+        self.last: Job | None = None
+
+    def start(self, grid: Grid, settings: SweepSettings, device: str) -> Job:
+        """Starts a sweep into a new run folder.
+
+        Raises:
+            JobError: something measures on the device already.
+        """
+        run_id = new_run_id()
+        return self._launch(run_id, [*sweep_arguments(grid, settings), "--out", str(results_dir() / run_id)], device)
+
+    def resume(self, run: Run) -> Job:
+        """Measures what a stopped run still lacks.
+
+        Raises:
+            JobError: something measures on its device already.
+        """
+        return self._launch(run.run_id, ["sweep", "--resume", "--out", str(results_dir() / run.run_id)], run.device)
+
+    def stop(self, run: Run) -> None:
+        """Asks a sweep to stop, whoever started it."""
+        job = self._jobs.get(run.run_id)
+        if job is not None and job.is_alive:
+            job.stop()
+        elif is_alive(run.pid, run.process_started):
+            os.kill(run.pid, signal.SIGTERM)
+
+    def of(self, run_id: str) -> Job | None:
+        """This server's sweep into that run folder, alive or ended."""
+        return self._jobs.get(run_id)
+
+    def alive(self) -> Job | None:
+        """This server's sweep that still runs."""
+        return self.last if self.last is not None and self.last.is_alive else None
+
+    def _launch(self, run_id: str, arguments: list[str], device: str) -> Job:
+        with self._lock:
+            running = self.alive()
+            if running is not None:
+                raise JobError(f"Not started: run {running.run_id} is being measured; stop it or wait for its end.")
+            holder = sweep_on(device)
+            if holder is not None:
+                raise JobError(f"Not started: {holder.sentence}.")
+            self.last = self._jobs[run_id] = Job(run_id, [*arguments, "--stop-on-eof"])
+            return self.last
+
+
+def sweep_on(device: str) -> Owner | None:
+    """The sweep that holds the device, wherever it was started; a live check is none, a sweep waits for it."""
+    holder = owner(device)
+    return holder if holder is not None and holder.kind == "sweep" else None
+
+
+def sweep_arguments(grid: Grid, settings: SweepSettings) -> list[str]:
+    """The command line that measures this grid in this way, after `python -m profiling`."""
+    options = {
+        "--batch-size": _list(grid.batch_size),
+        "--seq-len": _list(grid.seq_len),
+        "--num-heads": _list(grid.num_heads),
+        "--d-model": grid.d_model,
+        "--head-dim": grid.head_dim,
+        "--dtype": _list(grid.dtype),
+        "--mode": _list(grid.mode),
+        "--bias": _list("yes" if bias else "no" for bias in grid.bias),
+        "--causal": _list("yes" if causal else "no" for causal in grid.causal),
+        "--device": grid.device,
+        "--threads": grid.threads,
+        "--seed": grid.seed,
+        "--contenders": _list(settings.contenders),
+        "--replicates": settings.replicates,
+        "--time-budget": settings.time_budget_s,
+        "--heap": settings.heap,
+    }
+    given = [(name, str(value)) for name, value in options.items() if value is not None]
+    return ["sweep", *(word for pair in given for word in pair)]
+
+
+def _list(values: Iterable[object]) -> str:
+    return ",".join(str(value) for value in values)

@@ -1,0 +1,48 @@
+"""Colour, dash and mark of every series, the same in every chart, light or dark: never colour alone.
+
+The colours are those of Okabe and Ito, which people with any colour vision tell apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+FAILED = "#D62728"
+UNRELIABLE = "#8C8C8C"
+MUTED = "rgba(128,128,128,0.55)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Style:
+    """How one series is drawn."""
+
+    color: str
+    dash: str
+    symbol: str
+
+    def faint(self, opacity: float) -> str:
+        """The colour, see-through."""
+        red, green, blue = (int(self.color[at : at + 2], 16) for at in (1, 3, 5))
+        return f"rgba({red},{green},{blue},{opacity})"
+
+
+# A layer and the official call that it stands beside are of one hue; the official one is dashed.
+_CONTENDERS = {
+    "custom": Style(color="#0072B2", dash="solid", symbol="circle"),
+    "official": Style(color="#56B4E9", dash="dash", symbol="circle-open"),
+    "custom-fused": Style(color="#D55E00", dash="solid", symbol="square"),
+    "official-fused": Style(color="#E69F00", dash="dash", symbol="square-open"),
+}
+_CYCLE = (
+    Style(color="#009E73", dash="solid", symbol="circle"),
+    Style(color="#CC79A7", dash="dash", symbol="square"),
+    Style(color="#0072B2", dash="dot", symbol="diamond"),
+    Style(color="#D55E00", dash="dashdot", symbol="triangle-up"),
+    Style(color="#E69F00", dash="longdash", symbol="cross"),
+    Style(color="#56B4E9", dash="longdashdot", symbol="star"),
+)
+
+
+def style_of(value: object, position: int) -> Style:
+    """The style of a series: a contender's own, or the next of the cycle."""
+    return _CONTENDERS.get(str(value), _CYCLE[position % len(_CYCLE)])

@@ -1,0 +1,122 @@
+"""A run's result: the headline, the charts, the table, and the report to take away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import session, takeaway
+from dashboard.axes import panel_values, values_of
+from dashboard.charts import MAX_PANELS, line_chart
+from dashboard.formatting import count, error, plain, ratio
+from dashboard.headline_text import headline_caption
+from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
+from dashboard.result_table import show_table
+from dashboard.speedup_map import speedup_map
+from dashboard.summary import Headline, headlines, unmeasured
+from dashboard.view_choice import choose_view
+from profiling.runs import Run
+from profiling.table import report_csv
+
+TABS = ("Latency", "Memory", "Max error", "Speed-up map", "Table")
+CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
+
+
+def show(run: Run, table: pd.DataFrame) -> None:
+    """Draws the run from top to bottom; a run without rows yet says so."""
+    if table.empty:
+        st.info(
+            "No rows yet: the first point is being measured." if run.state == "running" else "This run has no rows."
+        )
+        return
+    for headline in headlines(table):
+        _show_headline(headline)
+    tabs = dict(zip(TABS, st.tabs(TABS, key=session.TAB, bind="query-params"), strict=True))
+    _show_lines(run, table, tabs)
+    if tabs["Speed-up map"].open:
+        with tabs["Speed-up map"]:
+            _show_map(run, table)
+    if tabs["Table"].open:
+        with tabs["Table"]:
+            show_table(table)
+    _show_unmeasured(table)
+    st.download_button(
+        "Download CSV",
+        data=lambda: report_csv(table),
+        file_name=f"mha-bench-{run.run_id}.csv",
+        mime="text/csv",
+        on_click="ignore",
+        key="download_csv",
+        help="One row per point and contender, every column, full precision, with the environment.",
+    )
+
+
+def _show_headline(headline: Headline) -> None:
+    name, reference = headline.contender, headline.reference
+    with st.container(border=True, gap="xsmall", key=f"headline_{name}"):
+        title, speed, memory_, error_ = st.columns([1.5, 1, 1, 1], vertical_alignment="center")
+        title.markdown(f"**{name}**  \nnext to {reference}")
+        title.caption(headline_caption(headline))
+        counts = headline.num_speedups and f"over {count(headline.num_speedups, 'shape')}"
+        speed.metric("speed-up", ratio(headline.speedup), help=f"Geometric mean {counts or ''}. Above 1 is faster.")
+        memory_.metric(
+            "peak memory", ratio(headline.memory_ratio), help="Geometric mean of the ratio to the reference."
+        )
+        error_.metric(
+            "max error", error(headline.max_abs_error), help="Largest difference from the reference's output."
+        )
+
+
+def _show_lines(run: Run, table: pd.DataFrame, tabs: Mapping[str, st.delta_generator.DeltaGenerator]) -> None:
+    choices = {
+        "Latency": (session.LATENCY_AS, LATENCY_VIEWS),
+        "Memory": (session.MEMORY_AS, MEMORY_VIEWS),
+        "Max error": (session.ERROR_AS, ERROR_VIEWS),
+    }
+    for name, (key, metrics) in choices.items():
+        if tabs[name].open:
+            with tabs[name]:
+                _show_chart(run, table, _choose_metric(key, metrics), name)
+
+
+def _choose_metric(key: str, metrics: Mapping[str, Metric]) -> Metric:
+    options = list(metrics)
+    chosen = st.segmented_control(
+        "Show", options, default=options[0], key=key, bind="query-params", label_visibility="collapsed"
+    )
+    return metrics.get(chosen or options[0], metrics[options[0]])
+
+
+def _show_chart(run: Run, table: pd.DataFrame, metric: Metric, name: str) -> None:
+    place = st.container()
+    view = choose_view(run)
+    panels = panel_values(run, view)
+    figure = line_chart(table, metric, view, values_of(run), panels)
+    with place:
+        st.plotly_chart(figure, key=f"chart_{name}", config=CHART_CONFIG, alt=takeaway.of_lines(table, metric, name))
+        if len(panels) > MAX_PANELS:
+            st.caption(f"The first {MAX_PANELS} of {len(panels)} panels: choose one axis under Panels.")
+        if metric.compares and takeaway.has_failing(table):
+            st.caption("Grey marks do not count: at that shape the layer does not pass the check.")
+
+
+def _show_map(run: Run, table: pd.DataFrame) -> None:
+    view = choose_view(run, only_x=True)
+    st.plotly_chart(
+        speedup_map(table, view.x, values_of(run)), key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table)
+    )
+    st.caption(
+        "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count."
+    )
+
+
+def _show_unmeasured(table: pd.DataFrame) -> None:
+    lost = unmeasured(table)
+    if not lost:
+        return
+    total = sum(number for _, _, number in lost)
+    with st.expander(f"{count(total, 'row')} without numbers", icon="⚠️"):
+        for status, reason, number in lost:
+            st.markdown(f"**{status}**, {count(number, 'row')}: {plain(reason) or 'no reason was given'}")

@@ -1,0 +1,65 @@
+"""The table on the page: the report's rows, each column with its meaning, empty columns left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.metrics import passes_check
+from dashboard.palette import UNRELIABLE
+from profiling.columns import REPORT_COLUMNS, Column
+
+# What is looked for first; the others follow in the report's order.
+FIRST = (
+    *("contender", "reference", "batch_size", "seq_len", "num_heads", "d_model", "status"),
+    *("latency_median_ms", "speedup", "peak_memory_mib", "max_abs_error", "error_ratio", "check_verdict"),
+)
+# Beyond this many rows the grey of unreliable speed-ups costs more time than it is worth.
+MAX_STYLED_ROWS = 2_000
+
+
+def show_table(table: pd.DataFrame) -> None:
+    """Draws all rows; a speed-up whose row does not pass the check is grey."""
+    shown = table[column_order(table)]
+    st.dataframe(
+        _styled(shown) if len(shown) <= MAX_STYLED_ROWS else shown,
+        hide_index=True,
+        height=min(36 * (len(shown) + 1) + 4, 560),
+        column_config={column.name: _config(column) for column in REPORT_COLUMNS if column.name in shown},
+        key="table",
+        alt=f"The report's {len(table)} rows; the CSV holds the same.",
+    )
+    st.caption(
+        "Hover over a column's name for its meaning. Columns that are wholly empty are left out here, not in the CSV."
+    )
+
+
+def column_order(table: pd.DataFrame) -> list[str]:
+    """The columns with something in them, those looked for first in front."""
+    rest = [column.name for column in REPORT_COLUMNS if column.name not in FIRST]
+    return [name for name in (*FIRST, *rest) if table[name].notna().any()]
+
+
+def _styled(shown: pd.DataFrame) -> Any:
+    if "speedup" not in shown or "check_verdict" not in shown:
+        return shown
+    grey = ~passes_check(shown)
+    return shown.style.apply(
+        lambda column: [f"color: {UNRELIABLE}" if is_grey else "" for is_grey in grey], subset=["speedup"]
+    )
+
+
+def _config(column: Column) -> Any:
+    if column.kind == "float":
+        return st.column_config.NumberColumn(column.name, help=column.meaning, format=_format(column.name))
+    if column.kind == "int":
+        return st.column_config.NumberColumn(column.name, help=column.meaning, format="%d")
+    if column.kind == "bool":
+        return st.column_config.CheckboxColumn(column.name, help=column.meaning)
+    return st.column_config.TextColumn(column.name, help=column.meaning)
+
+
+def _format(name: str) -> str:
+    return "%.2e" if name.startswith("max_abs_error") else "%.4g"

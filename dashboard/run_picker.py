@@ -1,0 +1,50 @@
+"""The choice among past runs, the newest first, and what the chosen one was measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from dashboard import session, store
+from dashboard.formatting import count, day_and_time, plain
+from profiling.runs import Run
+
+
+def show(runs: Sequence[Run], shown: Run) -> None:
+    """Draws the choice with `shown` as chosen."""
+    by_id = {run.run_id: run for run in runs} | {shown.run_id: shown}
+    st.session_state[session.RUN_CHOICE] = shown.run_id
+    st.selectbox(
+        "Run",
+        list(by_id),
+        format_func=lambda run_id: label(by_id[run_id]) if run_id in by_id else str(run_id),
+        key=session.RUN_CHOICE,
+        on_change=_picked,
+        label_visibility="collapsed",
+    )
+    st.caption(plain(conditions(shown)))
+
+
+def label(run: Run) -> str:
+    """A run in one line: when, in which state, how many points."""
+    name = "example · " if run.run_id == "example" else ""
+    return f"{name}{day_and_time(run.started_at)} · {run.state} · {count(run.grid.num_points, 'point')} · {run.run_id}"
+
+
+def conditions(run: Run) -> str:
+    """What a run was measured on, in one line."""
+    environment = run.environment
+    parts = [
+        str(environment.get("device_name") or run.device),
+        count(run.threads, "thread"),
+        f"torch {environment.get('torch_version', '?')}",
+        count(run.settings.replicates, "replicate"),
+        f"{run.settings.time_budget_s:g} s per contender",
+        f"heap {run.settings.heap}",
+    ]
+    return " · ".join(parts)
+
+
+def _picked() -> None:
+    store.pick(st.session_state[session.RUN_CHOICE])

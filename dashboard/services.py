@@ -1,0 +1,24 @@
+"""What lives as long as the server and is shared by all its tabs: the sweeps it started, and the live check."""
+
+from __future__ import annotations
+
+import atexit
+
+import streamlit as st
+
+from dashboard.jobs import Jobs
+from dashboard.live_checks import LiveChecks
+
+
+@st.cache_resource(show_spinner=False)
+def jobs() -> Jobs:
+    """This server's sweeps."""
+    return Jobs()
+
+
+@st.cache_resource(show_spinner=False)
+def live_checks() -> LiveChecks:
+    """This server's live check; its measuring process starts here, in the background."""
+    checks = LiveChecks()
+    atexit.register(checks.close)
+    return checks

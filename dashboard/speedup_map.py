@@ -1,0 +1,130 @@
+"""The speed-up map: a heat map a contender, one column for each x value, one row for every other combination."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dashboard.axes import CONTENDER, label
+from dashboard.charts import select
+from dashboard.formatting import axis_label, axis_value, ratio
+
+ROW_HEIGHT = 34
+# Blue where the contender is faster, brown where it is slower, white where nothing is between them.
+COLORS = ((0.0, "#b35806"), (0.25, "#fdb863"), (0.5, "#f7f7f7"), (0.75, "#92c5de"), (1.0, "#2166ac"))
+UNRELIABLE_CELL = "#9a9a9a"
+
+
+def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) -> go.Figure:
+    """Draws `speedup` as colour, log2(ratio), the same distance for 2× and 0.5×; cells without it say why."""
+    compared = table[table["reference"].notna()]
+    contenders = [name for name in axes[CONTENDER] if compared["contender"].eq(name).any()]
+    down = [axis for axis in axes if axis not in (x, CONTENDER)]
+    combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
+    columns = list(axes.get(x, ())) or sorted(table[x].dropna().unique())
+    bound = _bound(compared)
+    figure = make_subplots(rows=max(1, len(contenders)), cols=1, subplot_titles=_titles(compared, contenders))
+    for position, name in enumerate(contenders):
+        rows = select(compared, {CONTENDER: name})
+        cells = [[_cell(select(rows, {**where, x: value})) for value in columns] for where in combinations]
+        figure.add_trace(_heatmap(cells, x, columns, combinations, bound, is_first=position == 0), position + 1, 1)
+        figure.add_trace(_unreliable(cells, x, columns, combinations), position + 1, 1)
+    _finish(figure, x, len(contenders), len(combinations))
+    return figure
+
+
+def _cell(rows: pd.DataFrame) -> tuple[float | None, str, str]:
+    """One cell's colour value (None where it has none to show), text and hover."""
+    if rows.empty:
+        return None, "", "not measured yet"
+    row = rows.iloc[0]
+    if row["status"] != "ok":
+        text = "OOM" if row["status"] == "oom" else str(row["status"])
+        return None, text, str(row["status_reason"]) if pd.notna(row["status_reason"]) else text
+    if pd.isna(row["speedup"]):
+        return None, "–", f"no speed-up: {row['reference']} was not measured here"
+    speedup = float(row["speedup"])
+    if row["check_verdict"] != "pass":
+        verdict = "was not made" if pd.isna(row["check_verdict"]) else f"says {row['check_verdict']}"
+        return None, f"({ratio(speedup)})", f"{ratio(speedup)}, which does not count: its check {verdict}"
+    return math.log2(speedup), ratio(speedup), f"{ratio(speedup)} over {row['reference']}"
+
+
+def _heatmap(
+    cells: list[list[tuple[float | None, str, str]]],
+    x: str,
+    columns: Sequence[Any],
+    combinations: Sequence[Mapping[str, Any]],
+    bound: float,
+    *,
+    is_first: bool,
+) -> go.Heatmap:
+    ticks = (-bound, 0.0, bound)
+    return go.Heatmap(
+        x=[axis_value(x, value) for value in columns],
+        y=[label(where) or " " for where in combinations],
+        z=[[cell[0] for cell in row] for row in cells],
+        text=[[cell[1] for cell in row] for row in cells],
+        customdata=[[cell[2] for cell in row] for row in cells],
+        texttemplate="%{text}",
+        hovertemplate="%{y}<br>%{x}<br>%{customdata}<extra></extra>",
+        hoverongaps=True,
+        colorscale=COLORS,
+        zmid=0,
+        zmin=-bound,
+        zmax=bound,
+        xgap=2,
+        ygap=2,
+        showscale=is_first,
+        colorbar={"tickvals": ticks, "ticktext": [ratio(2**t) for t in ticks], "thickness": 12, "title": ""},
+    )
+
+
+def _unreliable(
+    cells: list[list[tuple[float | None, str, str]]],
+    x: str,
+    columns: Sequence[Any],
+    combinations: Sequence[Mapping[str, Any]],
+) -> go.Scatter:
+    """The text of cells without a colour, in grey: a heat map writes none where it has no value."""
+    written = [
+        (axis_value(x, value), label(where) or " ", cell[1], cell[2])
+        for where, row in zip(combinations, cells, strict=True)
+        for value, cell in zip(columns, row, strict=True)
+        if cell[0] is None and cell[1]
+    ]
+    return go.Scatter(
+        x=[at[0] for at in written],
+        y=[at[1] for at in written],
+        text=[at[2] for at in written],
+        hovertext=[at[3] for at in written],
+        hoverinfo="text",
+        mode="text",
+        textfont={"color": UNRELIABLE_CELL},
+        showlegend=False,
+    )
+
+
+def _bound(compared: pd.DataFrame) -> float:
+    logs = [abs(math.log2(value)) for value in compared["speedup"].dropna() if value > 0]
+    return max([*logs, math.log2(1.1)])
+
+
+def _titles(compared: pd.DataFrame, contenders: Sequence[str]) -> list[str]:
+    return [f"{name} over {select(compared, {CONTENDER: name})['reference'].iloc[0]}" for name in contenders]
+
+
+def _finish(figure: go.Figure, x: str, num_maps: int, num_rows: int) -> None:
+    figure.update_xaxes(type="category", title={"text": axis_label(x), "standoff": 6})
+    figure.update_yaxes(type="category", autorange="reversed", automargin=True)
+    figure.update_layout(
+        height=max(1, num_maps) * (num_rows * ROW_HEIGHT + 90) + 20,
+        margin={"l": 10, "r": 10, "t": 40, "b": 10},
+        uirevision="kept",
+    )

@@ -1,0 +1,81 @@
+"""What a sweep will take, told while the controls change, and the button that starts it."""
+
+from __future__ import annotations
+
+import os
+
+import streamlit as st
+
+from dashboard import services, session, store
+from dashboard.controls import Wish
+from dashboard.formatting import count, duration, memory, plain
+from dashboard.jobs import JobError
+from dashboard.live_checks import Machine
+from profiling.estimate import Estimate, estimate
+from profiling.runs import Run
+
+
+def show(wish: Wish, machine: Machine | None, running: Run | None) -> None:
+    """Draws the estimate and the primary button, which is off where the controls ask for what cannot be."""
+    if wish.error:
+        st.error(f"{plain(wish.error)}.")
+    else:
+        assert wish.grid is not None
+        assert wish.settings is not None
+        device, threads = where(wish, machine)
+        _show_estimate(estimate(wish.grid, wish.settings, device=device, threads=threads))
+    is_busy = running is not None or services.jobs().alive() is not None
+    st.button(
+        "Run sweep",
+        type="primary",
+        width="stretch",
+        shortcut="Ctrl+Enter",
+        key="run_sweep",
+        disabled=bool(wish.error) or is_busy,
+        help="One sweep at a time: a second one would disturb the first." if is_busy else None,
+        on_click=_start,
+        args=(wish, machine),
+    )
+    if st.session_state.get(session.START_ERROR):
+        st.error(plain(st.session_state[session.START_ERROR]))
+
+
+def where(wish: Wish, machine: Machine | None) -> tuple[str, int]:
+    """The device and the threads that the controls mean on this machine; a guess until torch has told them."""
+    assert wish.grid is not None
+    best = machine.device if machine else "cpu"
+    device = best if wish.grid.device == "auto" else wish.grid.device
+    return device, wish.grid.threads or (machine.threads if machine else os.cpu_count() or 1)
+
+
+def _start(wish: Wish, machine: Machine | None) -> None:
+    st.session_state[session.START_ERROR] = ""
+    if wish.grid is None or wish.settings is None:
+        return
+    try:
+        job = services.jobs().start(wish.grid, wish.settings, where(wish, machine)[0])
+    except JobError as error:
+        st.session_state[session.START_ERROR] = str(error)
+    else:
+        store.pick(job.run_id)
+
+
+def _show_estimate(expected: Estimate) -> None:
+    is_tight = expected.peak_memory_mib > expected.free_memory_mib
+    parts = [
+        f"**{count(expected.num_points, 'point')}**",
+        f"≈ **{duration(expected.seconds)}**",
+        f"peak ≈ **{memory(expected.peak_memory_mib)}** of {memory(expected.free_memory_mib)} free",
+    ]
+    st.markdown(" · ".join(parts))
+    st.caption(
+        f"A point is given up after {duration(expected.time_limit_s)}.",
+        help="The limit per workload is many times its estimate: what takes that long hangs, and its row says timeout.",
+    )
+    if is_tight:
+        st.warning("This may not fit into memory: points that do not are marked as out of memory, the others stand.")
+    if expected.num_invalid:
+        shown = "; ".join(expected.invalid_reasons[:3]) + ("; …" if len(expected.invalid_reasons) > 3 else "")
+        st.warning(
+            f"{count(expected.num_invalid, 'point')} cannot be measured: {plain(shown)}. They will be marked invalid."
+        )

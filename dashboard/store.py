@@ -1,0 +1,81 @@
+"""What the page reads: the runs in the results folder, the one to show, and its table, read again only when it grew."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import session
+from dashboard.jobs import Job
+from profiling.runs import MEASUREMENTS_FILE, Run, RunError, find_run_folder, read_run, results_dir
+from profiling.table import load_run
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The run to show, or None where there is none, and a sentence where the URL asked for another."""
+
+    run: Run | None
+    complaint: str = ""
+
+
+def choose(runs: Sequence[Run], job: Job | None) -> Choice:
+    """The run that the URL names, then the one last picked in this session, then the newest.
+
+    Args:
+        runs: all runs, the newest first.
+        job: the last sweep of this server: its run may be named before its folder is there.
+    """
+    wanted = st.query_params.get(session.RUN) or st.session_state.get(session.RUN)
+    newest = runs[0] if runs else None
+    if not wanted:
+        return Choice(newest)
+    try:
+        folder = find_run_folder(wanted, results_dir())
+        run = dataclasses.replace(read_run(folder), run_id=folder.name)
+    except RunError as error:
+        if job is not None and job.run_id == wanted:
+            if not job.is_alive:
+                pick(None)
+            return Choice(newest)
+        pick(None)
+        return Choice(newest, f"The link names a run that cannot be shown: {error}. This is the newest one instead.")
+    pick(run.run_id)
+    return Choice(run)
+
+
+def pick(run_id: str | None) -> None:
+    """Shows that run from now on, here and in the URL; None follows the newest."""
+    st.session_state[session.RUN] = run_id
+    if run_id is None:
+        st.query_params.pop(session.RUN, None)
+    elif st.query_params.get(session.RUN) != run_id:
+        st.query_params[session.RUN] = run_id
+
+
+def table_of(run: Run) -> pd.DataFrame:
+    """The run's table as `load_run` gives it."""
+    return _load(str(folder_of(run)), size_of(run), run.state)
+
+
+def folder_of(run: Run) -> Path:
+    """Where the run lies."""
+    return results_dir() / run.run_id
+
+
+def size_of(run: Run) -> int:
+    """How many bytes of measurements there are: it changes when, and only when, rows come."""
+    try:
+        return (folder_of(run) / MEASUREMENTS_FILE).stat().st_size
+    except OSError:
+        return 0
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _load(folder: str, size: int, state: str) -> pd.DataFrame:
+    del size, state  # what the answer depends on beside the folder's name
+    return load_run(folder)

@@ -1,0 +1,79 @@
+"""The headline: each contender against its reference over all the shapes that both completed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pandas as pd
+
+from dashboard.metrics import passes_check, with_memory_ratio
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Headline:
+    """One contender against its reference.
+
+    Attributes:
+        speedup: geometric mean over the `num_speedups` shapes that both completed and whose check passes.
+        memory_ratio: geometric mean of peak memory / the reference's, over `num_memory_ratios` shapes.
+        max_abs_error: the largest over `num_checked` shapes; inf where an output was not finite.
+        num_failed_checks: shapes at which the check does not pass; their speed-up is not in the mean.
+        num_unmeasured: shapes without numbers, points that no layer can have left aside.
+    """
+
+    contender: str
+    reference: str
+    speedup: float | None
+    num_speedups: int
+    memory_ratio: float | None
+    num_memory_ratios: int
+    max_abs_error: float | None
+    num_checked: int
+    num_failed_checks: int
+    num_unmeasured: int
+
+
+def headlines(table: pd.DataFrame) -> list[Headline]:
+    """One headline for each contender that has a reference, in the table's order."""
+    compared = with_memory_ratio(table)
+    compared = compared[compared["reference"].notna()]
+    return [_headline(str(name), rows) for name, rows in compared.groupby("contender", sort=False)]
+
+
+def _headline(contender: str, rows: pd.DataFrame) -> Headline:
+    passing = passes_check(rows)
+    speedups = _positive(rows.loc[passing, "speedup"])
+    ratios = _positive(rows["memory_ratio"])
+    errors = rows["max_abs_error"].dropna()
+    unmeasured = ~rows["status"].isin(["ok", "invalid"])
+    return Headline(
+        contender=contender,
+        reference=str(rows["reference"].iloc[0]),
+        speedup=geometric_mean(speedups),
+        num_speedups=len(speedups),
+        memory_ratio=geometric_mean(ratios),
+        num_memory_ratios=len(ratios),
+        max_abs_error=None if errors.empty else float(errors.max()),
+        num_checked=int(rows["check_verdict"].notna().sum()),
+        num_failed_checks=int((rows["check_verdict"].notna() & ~passing).sum()),
+        num_unmeasured=int(unmeasured.sum()),
+    )
+
+
+def geometric_mean(values: list[float]) -> float | None:
+    """The mean of ratios, in which 2 and 0.5 cancel; None of nothing."""
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values)) if values else None
+
+
+def unmeasured(table: pd.DataFrame) -> list[tuple[str, str, int]]:
+    """Why points have no numbers: status, reason and the number of rows, the commonest first."""
+    rows = table[table["status"] != "ok"]
+    reasons = rows["status_reason"].fillna("")
+    counted = rows.assign(status_reason=reasons).groupby(["status", "status_reason"]).size()
+    return [(str(s), str(r), int(n)) for (s, r), n in counted.sort_values(ascending=False, kind="stable").items()]
+
+
+def _positive(values: pd.Series) -> list[float]:
+    numbers = [float(value) for value in values.dropna()]
+    return [number for number in numbers if number > 0 and math.isfinite(number)]

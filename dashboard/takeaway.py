@@ -1,0 +1,49 @@
+"""A chart in one sentence, for those who hear the page instead of seeing it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from dashboard.formatting import count, error, ratio
+from dashboard.metrics import Metric, passes_check
+from dashboard.summary import headlines
+
+
+def of_lines(table: pd.DataFrame, metric: Metric, name: str) -> str:
+    """What a line chart of that metric shows."""
+    figures = {"Latency": _speed, "Memory": _memory, "Max error": _error}[name]
+    return f"{metric.title.partition(',')[0].capitalize()} of each contender. {figures(table)}"
+
+
+def of_map(table: pd.DataFrame) -> str:
+    """What the speed-up map shows."""
+    return f"Speed-up of each point as colour. {_speed(table)}"
+
+
+def has_failing(table: pd.DataFrame) -> bool:
+    """Whether some row has a speed-up that does not count."""
+    return bool((table["speedup"].notna() & ~passes_check(table)).any())
+
+
+def _speed(table: pd.DataFrame) -> str:
+    return " ".join(
+        f"{h.contender} is {ratio(h.speedup)} as fast as {h.reference}, mean over {count(h.num_speedups, 'shape')}."
+        for h in headlines(table)
+        if h.speedup is not None
+    )
+
+
+def _memory(table: pd.DataFrame) -> str:
+    return " ".join(
+        f"{h.contender} needs {ratio(h.memory_ratio)} the peak memory of {h.reference}."
+        for h in headlines(table)
+        if h.memory_ratio is not None
+    )
+
+
+def _error(table: pd.DataFrame) -> str:
+    return " ".join(
+        f"{h.contender} is off by at most {error(h.max_abs_error)} from {h.reference}."
+        for h in headlines(table)
+        if h.max_abs_error is not None
+    )

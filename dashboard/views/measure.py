@@ -1,0 +1,48 @@
+"""Measure: choose what to sweep, run it, watch it, and read the result beside the live consistency check."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import check_panel, controls, progress_panel, result_panel, run_picker, services, start_panel, store
+from dashboard.formatting import count, plain
+from dashboard.live_checks import Machine
+from profiling.runs import list_runs, results_dir
+
+
+def show() -> None:
+    """Draws the view from top to bottom, left to right."""
+    runs = list_runs(results_dir())
+    running = next((run for run in runs if run.state == "running"), None)
+    checks = services.live_checks()
+    choice = store.choose(runs, services.jobs().last)
+    run = choice.run
+    table = None if run is None else store.table_of(run)
+
+    _show_title(checks.machine, checks.machine_error)
+    left, middle, right = st.columns([1.15, 3, 1.15], gap="medium")
+    with left:
+        wish = controls.show(checks.machine.devices if checks.machine else ())
+        start_panel.show(wish, checks.machine, running)
+    with middle:
+        if choice.complaint:
+            st.warning(plain(choice.complaint))
+        if run is not None:
+            run_picker.show(runs, run)
+        progress_panel.show(run, running)
+        if run is None or table is None:
+            st.info("Nothing measured yet. *Run sweep* takes about as long as the estimate beside the button says.")
+        else:
+            result_panel.show(run, table)
+    with right:
+        check_panel.show(wish, running, None if running is None else store.table_of(running))
+
+
+def _show_title(machine: Machine | None, error: str) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+        st.title("mha-bench", anchor=False, width="content")
+        if machine is not None:
+            text = f"{machine.device}: {machine.description}, {count(machine.threads, 'thread')}"
+        else:
+            text = f"no device: {error}" if error else "looking for devices …"
+        st.caption(plain(text), width="content")

@@ -1,0 +1,117 @@
+"""Run folders as a sweep leaves them, with every kind of row, for the tests of the page."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from profiling.run_writer import RunWriter
+from profiling.runs import Progress, Run
+from profiling.settings import REFERENCES, SweepSettings
+from profiling.workload import Grid, Workload
+
+# How a contender's time and memory compare with the official layer's default call.
+SPEED = {"custom": 0.74, "custom-fused": 0.50, "official": 1.0, "official-fused": 0.64}
+MEMORY = {"custom": 0.57, "custom-fused": 0.30, "official": 1.0, "official-fused": 0.31}
+
+
+def cells(workload: Workload, contender: str, **changes: Any) -> dict[str, Any]:
+    """A row's measured cells, made up but alike: the time grows with the work."""
+    b, s, h, d = workload.batch_size, workload.seq_len, workload.num_heads, workload.d_model
+    official_ms = 0.12 + 2.2e-10 * (8 * b * s * d * d + 4 * b * s * s * d) / 40
+    time_ms = official_ms * SPEED[contender] * (1 + 0.01 * h)
+    reference = REFERENCES[contender]
+    row = {
+        "status": "ok",
+        "latency_median_ms": time_ms,
+        "latency_p25_ms": time_ms * 0.96,
+        "latency_p75_ms": time_ms * 1.07,
+        "latency_p5_ms": time_ms * 0.93,
+        "latency_p95_ms": time_ms * 1.3,
+        "num_samples": 31,
+        "calls_per_sample": 2,
+        "stop_reason": "time budget spent",
+        "throughput_tokens_per_s": b * s / time_ms * 1e3,
+        "achieved_gflop_per_s": 8 * b * s * d * d / time_ms / 1e6,
+        "peak_memory_mib": (b * h * s * s * 4 / 2**20 + b * s * d * 20 / 2**20) * MEMORY[contender],
+        "max_abs_error_oracle": 1.5e-7,
+        "kernel": "math" if "fused" not in contender else "flash",
+        "source_hash": "0123456789ab",
+        "measured_at": "2026-03-01T19:08:31+00:00",
+    }
+    if reference is not None:
+        row |= {"speedup": SPEED[reference] / SPEED[contender] * (1 + 0.02 * math.sin(s + 3 * b + h))}
+        row |= {"max_abs_error": 0.0, "error_ratio": 0.98, "check_verdict": "pass"}
+    return {**row, **changes}
+
+
+def without_numbers(status: str, reason: str) -> dict[str, Any]:
+    """The measured cells of a row that has none."""
+    return {"status": status, "status_reason": reason}
+
+
+def make_run(
+    folder: Path,
+    *,
+    grid: Grid | None = None,
+    settings: SweepSettings | None = None,
+    state: str = "finished",
+    done: int | None = None,
+    changes: dict[tuple[int, str], dict[str, Any]] | None = None,
+    **fields: Any,
+) -> Run:
+    """Writes a run folder with its first `done` points measured; `changes` by (point, contender) replace cells."""
+    grid = grid or Grid(batch_size=(1, 4), seq_len=(128, 512), num_heads=(4, 8), d_model=512, device="cpu")
+    settings = settings or SweepSettings()
+    workloads = list(grid.workloads(device="cpu", threads=2))
+    done = len(workloads) if done is None else done
+    process = psutil.Process(os.getpid())
+    given = {
+        "run_id": folder.name,
+        "state": state,
+        "state_reason": "",
+        "started_at": "2026-03-01T19:08:11+00:00",
+        "updated_at": "2026-03-01T19:08:31+00:00",
+        "ended_at": None,
+        "grid": grid,
+        "settings": settings,
+        "device": "cpu",
+        "threads": 2,
+        "environment": {"torch_version": "2.13.0", "device_name": "Test CPU", "python_version": "3.11.2"},
+        "sources": {},
+        "progress": Progress(done=done, total=len(workloads), label=workloads[min(done, len(workloads) - 1)].label),
+        "pid": process.pid,
+        "process_started": process.create_time(),
+    }
+    writer = RunWriter(folder, Run(**{**given, **fields}))
+    for point, workload in enumerate(workloads[:done], start=1):
+        writer.append_measurements(point_rows(folder.name, point, workload, settings, changes or {}))
+    return writer.run
+
+
+def point_rows(
+    run_id: str,
+    point: int,
+    workload: Workload,
+    settings: SweepSettings,
+    changes: dict[tuple[int, str], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """The rows of one point, one a contender."""
+    return [
+        {
+            **{"run_id": run_id, "replicate": 1, "point": point, **workload.to_dict()},
+            **{"head_dim": workload.head_dim, "contender": name, "reference": REFERENCES[name]},
+            **_measured(workload, name, changes.get((point, name), {})),
+        }
+        for name in settings.contenders
+    ]
+
+
+def _measured(workload: Workload, contender: str, changed: dict[str, Any]) -> dict[str, Any]:
+    if workload.invalid_reason:
+        return without_numbers("invalid", workload.invalid_reason)
+    return changed if changed.get("status", "ok") != "ok" else cells(workload, contender, **changed)
