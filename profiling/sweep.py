@@ -6,6 +6,7 @@ without it. Each replicate is a fresh child that passes over the grid again.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -181,8 +182,10 @@ class _Supervisor:
             self._finish("finished", "")
         except ChildStopped:
             self._finish("stopped", self.stop.reason)
-        except (RunError, MeasuringError) as error:
-            self._finish("failed", str(error))
+        except BaseException as error:  # also a bug, also an interrupt in a notebook: the run must not seem to go on
+            state = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
+            with contextlib.suppress(RunError):
+                self._finish(state, str(error) or type(error).__name__)
             raise
         return self.writer.run
 
@@ -267,7 +270,8 @@ class _Supervisor:
                     cells[death.running.contender] = _lost(death.status, f"{death.reason}, in {death.running.phase}")
                 elif had_unexplained_death or death.status == "timeout":
                     cells |= {name: _lost(death.status, f"{death.reason}, before any contender ran") for name in left}
-                had_unexplained_death = True
+                else:
+                    had_unexplained_death = True
             except ChildStopped:
                 raise
             except MeasuringError as error:
