@@ -58,7 +58,7 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None)
 
     Every list is separated by commas; the grid is the product of the lists.
     """
-    from profiling.child_process import MeasuringError
+    from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
     from profiling.progress import show_progress
     from profiling.runs import RESULTS_DIR, RunError, new_run_id
@@ -81,6 +81,8 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None)
         _exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
         _exit_with(str(error), EXIT_FAILED)
+    except ChildStopped:
+        _exit_with(f"{stop.reason} before anything was measured", EXIT_STOPPED)
     sys.exit(EXIT_STOPPED if ended.state == "stopped" else 0)
 
 
