@@ -13,11 +13,12 @@ from plotly.subplots import make_subplots
 
 from dashboard import formatting
 from dashboard.axes import SIZES, View, label
-from dashboard.marks import Floor, add_marks, floor_of, top_of
+from dashboard.marks import Floor, add_marks, floor_of, is_finite, top_of
 from dashboard.metrics import Metric, passes_check, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 
-PANEL_HEIGHT = 230
+PANEL_HEIGHT = 220
+HEADER_HEIGHT = 106
 MAX_PANELS = 24
 
 
@@ -90,8 +91,7 @@ def _add_series(
     name: str,
     place: dict[str, int],
 ) -> None:
-    rows = rows[rows[metric.column].notna()].sort_values(view.x)
-    rows = rows[[math.isfinite(value) for value in rows[metric.column]]]
+    rows = rows[is_finite(rows[metric.column])].sort_values(view.x)
     if rows.empty:
         return
     x = [_x_value(view.x, value) for value in rows[view.x]]
@@ -159,19 +159,15 @@ def _finish(
     shown: list[Mapping[str, Any]],
 ) -> None:
     if metric.line is not None:
-        figure.add_hline(
-            y=metric.line[0] * scale.factor,
-            line={"dash": "dot", "width": 1, "color": MUTED},
-            annotation={"text": metric.line[1], "font": {"size": 11}, "opacity": 0.8},
-            annotation_position="top left",
-        )
-    _x_axes(figure, view, axes)
+        _add_line(figure, metric.line[0] * scale.factor, metric.line[1], is_log=scale.is_log)
+    _x_axes(figure, view, axes, shown)
     _y_axes(figure, scale)
+    height = -(-len(shown) // _columns(shown)) * PANEL_HEIGHT + HEADER_HEIGHT
     title = metric.title + (f", {scale.unit}" if scale.unit else "")
-    rows = -(-len(shown) // _columns(shown))
+    figure.update_annotations(font_size=12)
     figure.update_layout(
-        height=rows * PANEL_HEIGHT + 110,
-        margin={"l": 10, "r": 10, "t": 64, "b": 10},
+        height=height,
+        margin={"l": 10, "r": 10, "t": HEADER_HEIGHT, "b": 10},
         title={
             "text": title,
             "font": {"size": 14},
@@ -179,16 +175,36 @@ def _finish(
             "xanchor": "left",
             "y": 1,
             "yanchor": "top",
-            "pad": {"t": 6},
+            "pad": {"t": 4},
         },
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "yref": "paper", "x": 0, "xanchor": "left"},
+        legend={
+            **{"orientation": "h", "xanchor": "left", "x": 0, "font": {"size": 12}},
+            **{"yref": "container", "yanchor": "top", "y": 1 - 26 / height},
+        },
         hovermode="closest",
         uirevision="kept",
     )
 
 
-def _x_axes(figure: go.Figure, view: View, axes: Mapping[str, Sequence[Any]]) -> None:
-    figure.update_xaxes(title={"text": formatting.axis_label(view.x), "standoff": 6}, showticklabels=True)
+def _add_line(figure: go.Figure, y: float, name: str, *, is_log: bool) -> None:
+    figure.add_hline(y=y, line={"dash": "dot", "width": 1.5, "color": MUTED})
+    figure.add_annotation(
+        text=name,
+        showarrow=False,
+        x=0,
+        xref="x domain",
+        xanchor="left",
+        y=math.log10(y) if is_log else y,  # plotly takes the exponent for an annotation, and the value for a line
+        yref="y",
+        yanchor="bottom",
+        opacity=0.75,
+    )
+
+
+def _x_axes(figure: go.Figure, view: View, axes: Mapping[str, Sequence[Any]], shown: list[Mapping[str, Any]]) -> None:
+    figure.update_xaxes(showticklabels=True)
+    title = {"text": formatting.axis_label(view.x), "standoff": 6}
+    figure.update_xaxes(title=title, row=-(-len(shown) // _columns(shown)))
     if view.x not in SIZES:
         figure.update_xaxes(type="category")
         return
@@ -203,7 +219,7 @@ def _y_axes(figure: go.Figure, scale: Scale) -> None:
     if not scale.is_log:
         figure.update_yaxes(rangemode="tozero")
         return
-    figure.update_yaxes(type="log", exponentformat="power", minor={"ticks": ""})
+    figure.update_yaxes(type="log", exponentformat="power", nticks=6)
     if scale.floor is not None:
         figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)
 
@@ -217,7 +233,7 @@ def _grid(shown: list[Mapping[str, Any]], *, shared_y: bool) -> go.Figure:
         shared_yaxes="all" if shared_y else False,
         subplot_titles=[label(where) for where in shown] if any(shown) else None,
         horizontal_spacing=0.04,
-        vertical_spacing=min(0.22, 60 / (rows * PANEL_HEIGHT)) if rows > 1 else 0,
+        vertical_spacing=min(0.25, 58 / (rows * PANEL_HEIGHT)) if rows > 1 else 0,
     )
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard import services
 from dashboard.controls import Wish
-from dashboard.formatting import CONTENDER_NAMES, MISSING, clock, digits, error, plain, ratio
+from dashboard.formatting import CONTENDER_NAMES, MISSING, clock, error, plain, ratio
 from dashboard.live_checks import Answer, Machine
 from dashboard.start_panel import where
 from profiling.estimate import call_seconds
@@ -120,7 +120,7 @@ def _measured(report: dict[str, Any]) -> str:
 
 
 def _evidence(report: dict[str, Any]) -> str:
-    limit = f"passes up to {digits(report['tolerance'])}×"
+    limit = f"passes up to {report['tolerance']:g}×"
     parts = [f"Against float64 **{ratio(report['error_ratio'])}** the official layer's own error ({limit})."]
     if report.get("plain_holds") is not None:
         sign = "below" if report["plain_holds"] else "not below"

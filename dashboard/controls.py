@@ -110,13 +110,13 @@ def _apply_preset() -> None:
 
 
 def _sizes() -> None:
-    left, right = st.columns(2, gap="small")
-    _list_input(left, "Batch sizes", session.BATCH_SIZE, "Sequences per call, separated by commas.")
-    _list_input(right, "Heads", session.NUM_HEADS, "Attention heads, separated by commas; each must divide d_model.")
+    row = st.container(horizontal=True, gap="small")
+    _list_input(row, "Batch sizes", session.BATCH_SIZE, "Sequences per call, separated by commas.")
+    _list_input(row, "Heads", session.NUM_HEADS, "Attention heads, separated by commas; each must divide d_model.")
     _list_input(st, "Sequence lengths", session.SEQ_LEN, "Tokens per sequence, separated by commas.")
-    left, right = st.columns(2, gap="small", vertical_alignment="bottom")
-    kind = left.selectbox(
-        "Width held fixed",
+    row = st.container(horizontal=True, gap="small", vertical_alignment="bottom")
+    kind = row.selectbox(
+        "Held fixed",
         ["d_model", "head_dim"],
         key=session.WIDTH_KIND,
         bind="query-params",
@@ -124,7 +124,7 @@ def _sizes() -> None:
         "or head_dim stays and the layer gets wider (d_model = heads × head_dim).",
     )
     key = session.HEAD_DIM if kind == "head_dim" else session.D_MODEL
-    _number_input(right, key, key, "Channels per token (d_model), or per head (head_dim).")
+    _number_input(row, key, key, "Channels per token (d_model), or per head (head_dim).")
 
 
 def _rarer(devices: Sequence[str]) -> None:

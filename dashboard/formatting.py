@@ -59,7 +59,10 @@ def memory(mebibytes: float | None) -> str:
 
 def ratio(value: float | None) -> str:
     """A quotient: `1.32×`."""
-    return MISSING if _is_missing(value) else f"{digits(value)}×"
+    if _is_missing(value):
+        return MISSING
+    assert value is not None
+    return f"{value:.2f}×" if 0.1 <= value < 100 else f"{digits(value)}×"
 
 
 def error(value: float | None) -> str:

@@ -11,7 +11,7 @@ def headline_caption(headline: Headline) -> str:
     parts = [f"mean over {count(headline.num_speedups, 'shape')}" if headline.num_speedups else "no speed-up to tell"]
     if headline.num_failed_checks:
         parts.append(
-            f"**check not passed at {headline.num_failed_checks} of {headline.num_checked}**: these do not count"
+            f":red[**check not passed at {headline.num_failed_checks} of {headline.num_checked}**]: these do not count"
         )
     elif headline.num_checked:
         parts.append(f"check passed at {headline.num_checked} of {headline.num_checked}")

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -55,9 +56,14 @@ def add_marks(figure: go.Figure, rows: pd.DataFrame, metric: Metric, x: str, top
     for (value, status), group in failed.groupby([x, "status"], sort=True):
         text = "no such layer" if status == "invalid" else str(status)
         _add(figure, _x_value(x, value), top, text, _reasons(group), place)
-    not_finite = rows[[pd.notna(value) and not math.isfinite(value) for value in rows[metric.column]]]
+    not_finite = rows[rows[metric.column].notna() & ~is_finite(rows[metric.column])]
     for value, group in not_finite.groupby(x, sort=True):
         _add(figure, _x_value(x, value), top, "not finite", _names(group) + ": the output holds NaN or inf", place)
+
+
+def is_finite(values: pd.Series) -> pd.Series:
+    """Which values are ordinary numbers: neither missing nor NaN nor infinite."""
+    return pd.Series(np.isfinite(values.to_numpy(dtype=float, na_value=np.nan)), index=values.index, dtype=bool)
 
 
 def _add(figure: go.Figure, x: Any, y: float, text: str, hover: str, place: dict[str, int]) -> None:

@@ -31,8 +31,10 @@ def show(run: Run, table: pd.DataFrame) -> None:
             "No rows yet: the first point is being measured." if run.state == "running" else "This run has no rows."
         )
         return
-    for headline in headlines(table):
-        _show_headline(headline)
+    found = headlines(table)
+    for place, headline in zip(st.columns(max(1, len(found)), gap="small"), found, strict=False):
+        with place:
+            _show_headline(headline)
     tabs = dict(zip(TABS, st.tabs(TABS, key=session.TAB, bind="query-params"), strict=True))
     _show_lines(run, table, tabs)
     if tabs["Speed-up map"].open:
@@ -54,19 +56,21 @@ def show(run: Run, table: pd.DataFrame) -> None:
 
 
 def _show_headline(headline: Headline) -> None:
-    name, reference = headline.contender, headline.reference
-    with st.container(border=True, gap="xsmall", key=f"headline_{name}"):
-        title, speed, memory_, error_ = st.columns([1.5, 1, 1, 1], vertical_alignment="center")
-        title.markdown(f"**{name}**  \nnext to {reference}")
-        title.caption(headline_caption(headline))
-        counts = headline.num_speedups and f"over {count(headline.num_speedups, 'shape')}"
-        speed.metric("speed-up", ratio(headline.speedup), help=f"Geometric mean {counts or ''}. Above 1 is faster.")
-        memory_.metric(
-            "peak memory", ratio(headline.memory_ratio), help="Geometric mean of the ratio to the reference."
+    with st.container(border=True, gap="xsmall", key=f"headline_{headline.contender}"):
+        st.markdown(f"**{headline.contender}** next to {headline.reference}")
+        numbers = st.container(horizontal=True, gap="small")
+        numbers.metric(
+            "speed-up",
+            ratio(headline.speedup),
+            help="Geometric mean over the shapes that both completed and whose check passes. Above 1 is faster.",
         )
-        error_.metric(
+        numbers.metric(
+            "memory", ratio(headline.memory_ratio), help="Geometric mean of the ratio to the reference's peak."
+        )
+        numbers.metric(
             "max error", error(headline.max_abs_error), help="Largest difference from the reference's output."
         )
+        st.caption(headline_caption(headline))
 
 
 def _show_lines(run: Run, table: pd.DataFrame, tabs: Mapping[str, st.delta_generator.DeltaGenerator]) -> None:
@@ -103,13 +107,14 @@ def _show_chart(run: Run, table: pd.DataFrame, metric: Metric, name: str) -> Non
 
 
 def _show_map(run: Run, table: pd.DataFrame) -> None:
+    place = st.container()
     view = choose_view(run, only_x=True)
-    st.plotly_chart(
-        speedup_map(table, view.x, values_of(run)), key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table)
-    )
-    st.caption(
-        "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count."
-    )
+    figure = speedup_map(table, view.x, values_of(run))
+    with place:
+        st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table))
+        st.caption(
+            "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count."
+        )
 
 
 def _show_unmeasured(table: pd.DataFrame) -> None:

@@ -28,6 +28,7 @@ def show_table(table: pd.DataFrame) -> None:
         hide_index=True,
         height=min(36 * (len(shown) + 1) + 4, 560),
         column_config={column.name: _config(column) for column in REPORT_COLUMNS if column.name in shown},
+        placeholder="",
         key="table",
         alt=f"The report's {len(table)} rows; the CSV holds the same.",
     )

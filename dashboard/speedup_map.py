@@ -28,14 +28,13 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
     down = [axis for axis in axes if axis not in (x, CONTENDER)]
     combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
     columns = list(axes.get(x, ())) or sorted(table[x].dropna().unique())
-    bound = _bound(compared)
     figure = make_subplots(rows=max(1, len(contenders)), cols=1, subplot_titles=_titles(compared, contenders))
     for position, name in enumerate(contenders):
         rows = select(compared, {CONTENDER: name})
         cells = [[_cell(select(rows, {**where, x: value})) for value in columns] for where in combinations]
-        figure.add_trace(_heatmap(cells, x, columns, combinations, bound, is_first=position == 0), position + 1, 1)
+        figure.add_trace(_heatmap(cells, x, columns, combinations), position + 1, 1)
         figure.add_trace(_unreliable(cells, x, columns, combinations), position + 1, 1)
-    _finish(figure, x, len(contenders), len(combinations))
+    _finish(figure, x, columns, combinations, _bound(compared))
     return figure
 
 
@@ -61,28 +60,19 @@ def _heatmap(
     x: str,
     columns: Sequence[Any],
     combinations: Sequence[Mapping[str, Any]],
-    bound: float,
-    *,
-    is_first: bool,
 ) -> go.Heatmap:
-    ticks = (-bound, 0.0, bound)
     return go.Heatmap(
         x=[axis_value(x, value) for value in columns],
         y=[label(where) or " " for where in combinations],
         z=[[cell[0] for cell in row] for row in cells],
-        text=[[cell[1] for cell in row] for row in cells],
+        text=[["" if cell[0] is None else cell[1] for cell in row] for row in cells],
         customdata=[[cell[2] for cell in row] for row in cells],
         texttemplate="%{text}",
         hovertemplate="%{y}<br>%{x}<br>%{customdata}<extra></extra>",
         hoverongaps=True,
-        colorscale=COLORS,
-        zmid=0,
-        zmin=-bound,
-        zmax=bound,
+        coloraxis="coloraxis",
         xgap=2,
         ygap=2,
-        showscale=is_first,
-        colorbar={"tickvals": ticks, "ticktext": [ratio(2**t) for t in ticks], "thickness": 12, "title": ""},
     )
 
 
@@ -92,7 +82,7 @@ def _unreliable(
     columns: Sequence[Any],
     combinations: Sequence[Mapping[str, Any]],
 ) -> go.Scatter:
-    """The text of cells without a colour, in grey: a heat map writes none where it has no value."""
+    """The text of cells without a colour, in grey."""
     written = [
         (axis_value(x, value), label(where) or " ", cell[1], cell[2])
         for where, row in zip(combinations, cells, strict=True)
@@ -120,11 +110,27 @@ def _titles(compared: pd.DataFrame, contenders: Sequence[str]) -> list[str]:
     return [f"{name} over {select(compared, {CONTENDER: name})['reference'].iloc[0]}" for name in contenders]
 
 
-def _finish(figure: go.Figure, x: str, num_maps: int, num_rows: int) -> None:
-    figure.update_xaxes(type="category", title={"text": axis_label(x), "standoff": 6})
-    figure.update_yaxes(type="category", autorange="reversed", automargin=True)
+def _finish(
+    figure: go.Figure, x: str, columns: Sequence[Any], combinations: Sequence[Mapping[str, Any]], bound: float
+) -> None:
+    num_maps = sum(isinstance(trace, go.Heatmap) for trace in figure.data)
+    across = [axis_value(x, value) for value in columns]
+    down = [label(where) or " " for where in combinations]
+    # Ranges and categories by hand: a map that is still empty has its cells where they will be.
+    figure.update_xaxes(
+        type="category", categoryarray=across, range=[-0.5, len(across) - 0.5], showgrid=False, title=axis_label(x)
+    )
+    figure.update_yaxes(
+        type="category", categoryarray=down, range=[len(down) - 0.5, -0.5], showgrid=False, automargin=True
+    )
+    figure.update_annotations(font_size=13)
+    ticks = (-bound, 0.0, bound)
     figure.update_layout(
-        height=max(1, num_maps) * (num_rows * ROW_HEIGHT + 90) + 20,
+        height=max(1, num_maps) * (len(down) * ROW_HEIGHT + 100) + 20,
         margin={"l": 10, "r": 10, "t": 40, "b": 10},
+        coloraxis={
+            **{"colorscale": COLORS, "cmin": -bound, "cmid": 0, "cmax": bound},
+            "colorbar": {"tickvals": ticks, "ticktext": [ratio(2**tick) for tick in ticks], "thickness": 12},
+        },
         uirevision="kept",
     )
