@@ -74,25 +74,22 @@ class DeviceLock:
         folder: Path | None = None,
         patience_s: float = CHECK_PATIENCE_S,
         on_wait: Callable[[Owner], None] | None = None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Takes the lock. Waits up to `patience_s` seconds for a live check; never for a sweep.
 
+        `on_wait` is told once whom it waits for; `pause` waits between two tries, and what it raises ends the waiting.
+
         Raises:
             DeviceBusy: someone else holds it.
+            RunError: the lock's file cannot be made.
         """
-        path = _lock_path(self.device)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-        deadline = time.monotonic() + patience_s
-        told = False
-        while not lock_descriptor(fd, blocking=False):
-            holder = _read_owner(self.device)
-            if holder.kind == "sweep" or time.monotonic() > deadline:
-                os.close(fd)
-                raise DeviceBusy(holder)
-            if on_wait is not None and not told:
-                on_wait(holder)
-                told = True
-            time.sleep(POLL_S)
+        fd = _open_lock(self.device)
+        try:
+            self._wait(fd, time.monotonic() + patience_s, on_wait, pause)
+        except BaseException:
+            os.close(fd)
+            raise
         self.fd = fd
         mine = Owner(
             kind=kind,
@@ -102,7 +99,24 @@ class DeviceLock:
             run_id=run_id,
             folder=None if folder is None else str(folder.resolve()),
         )
-        write_aside(_owner_path(self.device), json.dumps(dataclasses.asdict(mine)))
+        try:
+            write_aside(_owner_path(self.device), json.dumps(dataclasses.asdict(mine)))
+        except RunError:
+            self.release()
+            raise
+
+    def _wait(
+        self, fd: int, deadline: float, on_wait: Callable[[Owner], None] | None, pause: Callable[[float], None]
+    ) -> None:
+        told = False
+        while not lock_descriptor(fd, blocking=False):
+            holder = _read_owner(self.device)
+            if holder.kind == "sweep" or time.monotonic() > deadline:
+                raise DeviceBusy(holder)
+            if on_wait is not None and not told:
+                on_wait(holder)
+                told = True
+            pause(POLL_S)
 
     def release(self) -> None:
         """Gives the lock back, in the name of a child that inherited it as well."""
@@ -133,6 +147,14 @@ def _read_owner(device: str) -> Owner:
         return Owner(**json.loads(_owner_path(device).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # between taking the lock and saying who
         return Owner(kind="measurement", device=device, pid=0, started_at=now())
+
+
+def _open_lock(device: str) -> int:
+    path = _lock_path(device)
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise RunError(f"the device's lock {path} cannot be opened: {error}") from error
 
 
 def _owner_path(device: str) -> Path:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import threading
+import time
 
-from profiling.child_process import MeasuringChild
+from profiling.child_process import ChildStopped, MeasuringChild
 
 
 class StopSwitch:
     """Asks a sweep to stop: from another thread, or from a signal handler. What is measured stays."""
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        # A plain flag: an Event takes a lock, which a second signal inside the first one's handler would wait for.
+        self._asked = False
         self._child: MeasuringChild | None = None
         self.reason = ""
 
     def request(self, reason: str) -> None:
         """Stops the sweep now; the workload in flight is dropped and can be resumed."""
         self.reason = self.reason or reason
-        self._asked.set()
+        self._asked = True
         if self._child is not None:
             self._child.stop()
 
     def is_requested(self) -> bool:
         """Whether someone asked."""
-        return self._asked.is_set()
+        return self._asked
+
+    def pause(self, seconds: float) -> None:
+        """Waits for a moment; raises ChildStopped where someone asked to stop by then."""
+        if not self._asked:
+            time.sleep(seconds)
+        if self._asked:
+            raise ChildStopped
 
     def watch(self, child: MeasuringChild) -> None:
         """From now on a request interrupts this child."""

@@ -160,6 +160,7 @@ class _Supervisor:
             run_id=self.folder.resolve().name,
             folder=self.folder,
             on_wait=lambda owner: self.tell(Waiting(owner)),
+            pause=self.stop.pause,
         )
         return self._start_child()
 
