@@ -76,11 +76,20 @@ class MultiHeadAttention(PackedProjections):
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend: (B, S, E) -> (B, S, E)."""
-        qkv = self._project(x)  # (3, S, B, E)
-        _, seq_len, batch_size, d_model = qkv.shape
-        by_head = (batch_size * self.num_heads, seq_len, self.head_dim)
-        # Seen by a transpose, not copied: a copy is laid out otherwise, and changes the last bits of the products.
-        q, k, v = qkv.view(3, seq_len, by_head[0], self.head_dim).transpose(1, 2).unbind(0)  # each (B*H, S, D)
+        shape = x.shape
+        if len(shape) != 3 or shape[2] != self.d_model:
+            raise _misshapen(x, self.d_model)
+        batch_size, seq_len, d_model = shape
+        in_weight, in_bias, out_weight, out_bias = self._weights()
+
+        # One product for q, k and v; then a block of its own for each: the last bits of what follows hang on it.
+        qkv = F.linear(x.transpose(0, 1), in_weight, in_bias)  # (S, B, 3E)
+        qkv = qkv.view(seq_len * batch_size, 3, d_model)
+        qkv = qkv.transpose(0, 1).contiguous()  # (3, S*B, E)
+
+        # Heads are seen by a transpose, not copied: a copy is laid out otherwise, and changes the last bits too.
+        heads, head_dim = batch_size * self.num_heads, self.head_dim
+        q, k, v = qkv.view(3, seq_len, heads, head_dim).transpose(1, 2).unbind()  # each (B*H, S, D)
 
         if torch.is_grad_enabled():
             scores = self._scores(q * self.scale, k)  # (B*H, S, S)
@@ -91,11 +100,12 @@ class MultiHeadAttention(PackedProjections):
             # time at long sequences, where a fresh block for the weights costs more in page faults than its softmax.
             scores = self._scores(q.mul_(self.scale), k)
             attn_weights = torch.softmax(scores, -1, out=scores) if _SOFTMAX_TAKES_OUT else torch.softmax(scores, -1)
-            context = torch.bmm(attn_weights, v, out=qkv[1].view(by_head))  # over the keys
+            context = torch.bmm(attn_weights, v, out=qkv[1].view(heads, seq_len, head_dim))  # over the keys
         del scores, attn_weights  # before the rest allocates
 
         context = context.transpose(0, 1).reshape(seq_len * batch_size, d_model)  # heads side by side again
-        return self._output(context, seq_len, batch_size)
+        # Not self.W_O(context): a module's call costs more than its product at small sizes.
+        return F.linear(context, out_weight, out_bias).view(seq_len, batch_size, d_model).transpose(0, 1)
 
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         """How much each query attends to each key, before the softmax: (B*H, S, D) twice -> (B*H, S, S)."""
@@ -139,11 +149,24 @@ class FusedMultiHeadAttention(PackedProjections):
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend: (B, S, E) -> (B, S, E)."""
-        qkv = self._project(x)  # (3, S, B, E)
-        _, seq_len, batch_size, d_model = qkv.shape
-        qkv = qkv.view(3, seq_len, batch_size, self.num_heads, self.head_dim)
-        q, k, v = qkv.permute(0, 2, 3, 1, 4).unbind(0)  # each (B, H, S, D)
+        shape = x.shape
+        if len(shape) != 3 or shape[2] != self.d_model:
+            raise _misshapen(x, self.d_model)
+        batch_size, seq_len, d_model = shape
+        in_weight, in_bias, out_weight, out_bias = self._weights()
+
+        # One product for q, k and v; then a block of its own for each: the last bits of what follows hang on it.
+        qkv = F.linear(x.transpose(0, 1), in_weight, in_bias)  # (S, B, 3E)
+        qkv = qkv.view(seq_len, batch_size, 3, self.num_heads, self.head_dim)
+        qkv = qkv.permute(2, 0, 1, 3, 4).contiguous()  # (3, S, B, H, D)
+        q, k, v = qkv.permute(0, 2, 3, 1, 4).unbind()  # each (B, H, S, D)
+
         context = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)  # (B, H, S, D)
         del qkv, q, k, v  # before the rest allocates
+
         context = context.permute(2, 0, 1, 3).reshape(seq_len * batch_size, d_model)  # heads side by side again
-        return self._output(context, seq_len, batch_size)
+        return F.linear(context, out_weight, out_bias).view(seq_len, batch_size, d_model).transpose(0, 1)
+
+
+def _misshapen(x: Tensor, d_model: int) -> ValueError:
+    return ValueError(f"x must be (batch, seq_len, d_model) with d_model={d_model}, got shape {tuple(x.shape)}")

@@ -6,7 +6,6 @@ import numbers
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 ROLES = ("W_Q", "W_K", "W_V")
@@ -80,23 +79,13 @@ class PackedProjections(nn.Module):
         """The value projection, rows 2E:3E of the block."""
         return ProjectionView(self, 2)
 
-    def _project(self, x: Tensor) -> Tensor:
-        """Queries, keys and values of every token: (B, S, E) -> contiguous (3, S, B, E)."""
-        if x.dim() != 3 or x.shape[2] != self.d_model:
-            raise ValueError(f"x must be (batch, seq_len, {self.d_model}), got shape {tuple(x.shape)}")
-        batch_size, seq_len, d_model = x.shape
-        qkv = F.linear(x.transpose(0, 1), self.in_proj_weight, self.in_proj_bias)  # (S, B, 3E)
-        # A layout of its own for each of the three, as the official layer has it: the products read it, bits and all.
-        qkv = qkv.view(seq_len * batch_size, 3, d_model).transpose(0, 1).contiguous()
-        return qkv.view(3, seq_len, batch_size, d_model)
-
-    def _output(self, context: Tensor, seq_len: int, batch_size: int) -> Tensor:
-        """Project what the heads gathered: (S*B, E) -> (B, S, E)."""
-        # Not W_O(context): the official layer reads weight and bias too, and a module's call costs as much as the
-        # product at small sizes. Hooks on W_O are therefore not called.
-        W_O = self.W_O  # noqa: N806
-        out = F.linear(context, W_O.weight, W_O.bias)
-        return out.view(seq_len, batch_size, self.d_model).transpose(0, 1)
+    def _weights(self) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
+        """Weight and bias of the block, then of W_O; read as attributes they cost a tenth of a small call."""
+        own, out = self._parameters, self._modules["W_O"]._parameters  # type: ignore[union-attr]
+        try:
+            return own["in_proj_weight"], own["in_proj_bias"], out["weight"], out["bias"]  # type: ignore[return-value]
+        except KeyError:  # pruned, parametrized or replicated: there they are attributes or properties
+            return self.in_proj_weight, self.in_proj_bias, self.W_O.weight, self.W_O.bias
 
     def __setattr__(self, name: str, value: Any) -> None:
         # nn.Module would register a module or parameter under this name, beside the block, and forward never use it.
