@@ -24,6 +24,8 @@ PINNED_HEAP = {
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
     "MALLOC_TOP_PAD_": "67108864",
 }
+# From the end of a child's answers to its end.
+EXIT_LIMIT_S = 10.0
 STDERR_KEPT_LINES = 60
 STDERR_KEPT_LINE_BYTES = 2000
 
@@ -64,6 +66,7 @@ class MeasuringChild:
         self._inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
         self._stderr: deque[str] = deque(maxlen=STDERR_KEPT_LINES)
         self._oom_kills = oom_kill_count()
+        self._is_closed = False
         self._process = subprocess.Popen(
             [sys.executable, "-m", "profiling", "child", "--marker", str(Path(self._folder.name) / "running")],
             stdin=subprocess.PIPE,
@@ -136,12 +139,16 @@ class MeasuringChild:
 
     def close(self) -> None:
         """Ends the child at once and waits for it. What it has answered is safe; what it was doing is lost."""
-        with contextlib.suppress(OSError):
-            self._process.kill()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._kill()
         self._process.wait()
         for thread in self._threads:
             thread.join(timeout=2)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+        # A pipe that something outside of the group holds open is still being read: closing it would wait for that.
+        busy = any(thread.is_alive() for thread in self._threads)
+        for pipe in (self._process.stdin, *(() if busy else (self._process.stdout, self._process.stderr))):
             with contextlib.suppress(OSError):
                 if pipe is not None:
                     pipe.close()
@@ -153,12 +160,26 @@ class MeasuringChild:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _kill(self) -> None:
+        # With what a layer started: its group goes as a whole, also when its leader is gone already.
+        with contextlib.suppress(OSError):
+            if os.name == "posix":
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+
     def _death(self) -> ChildDied:
         running = self._marker.read()
-        code = self._process.wait()
+        try:
+            code = self._process.wait(timeout=EXIT_LIMIT_S)
+        except subprocess.TimeoutExpired:  # a layer closed the descriptor under the answers
+            self._kill()
+            code = self._process.wait()
+        was_oom_killed = oom_kill_count() > self._oom_kills
+        self._kill()
         for thread in self._threads:
             thread.join(timeout=2)
-        status, reason = explain_exit(code, was_oom_killed=oom_kill_count() > self._oom_kills)
+        status, reason = explain_exit(code, was_oom_killed=was_oom_killed)
         last_words = next((line for line in reversed(self._stderr) if line.strip()), "")
         self.close()
         return ChildDied(status, f"{reason}; its last words: {last_words}" if last_words else reason, running)
@@ -204,7 +225,7 @@ def oom_kill_count() -> int:
         text = Path("/sys/fs/cgroup/memory.events").read_text(encoding="ascii")
     except OSError:
         return 0
-    counts = dict(line.split() for line in text.splitlines())
+    counts = dict(line.split(maxsplit=1) for line in text.splitlines() if " " in line)
     return int(counts.get("oom_kill", 0))
 
 
