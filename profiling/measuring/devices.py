@@ -10,7 +10,7 @@ import abc
 import importlib
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -32,11 +32,14 @@ class Device(abc.ABC):
 
     Attributes:
         name: torch's name for it, such as `cpu` or `cuda:0`.
-        no_peak_reason: why it offers no true peak of memory, or None where `peak_bytes` works.
     """
 
     name: str
-    no_peak_reason: str | None = None
+
+    @property
+    def no_peak_reason(self) -> str | None:
+        """Why it offers no true peak of memory, or None where `peak_bytes` works."""
+        return None
 
     @property
     def torch_device(self) -> torch.device:
@@ -47,6 +50,9 @@ class Device(abc.ABC):
     @abc.abstractmethod
     def description(self) -> str:
         """The device's own name, for a person."""
+
+    def select(self) -> None:  # noqa: B027 - nothing to do is a proper answer
+        """Makes it the device that calls run on where they do not say."""
 
     @abc.abstractmethod
     def synchronize(self) -> None:
@@ -113,10 +119,17 @@ class Accelerator(Device):
         self._backend = backend
         self._new_event = new_event
         self._flush: torch.Tensor | None = None
-        if not hasattr(backend, "max_memory_allocated"):
-            self.no_peak_reason = f"torch offers no true peak of memory on {name}: a reserved pool is none"
-        elif not self._peak_moves():
-            self.no_peak_reason = f"torch's peak of memory on {name} does not move with an allocation"
+        # torch.mps knows one device and takes none as an argument; elsewhere the default is the current one.
+        self._which = () if name == "mps" else (name,)
+
+    @cached_property
+    def no_peak_reason(self) -> str | None:  # found out when first asked: it allocates
+        """Why torch offers no true peak of memory on it, or None."""
+        if not hasattr(self._backend, "max_memory_allocated"):
+            return f"torch offers no true peak of memory on {self.name}: a reserved pool is none"
+        if not self._peak_moves():
+            return f"torch's peak of memory on {self.name} does not move with an allocation"
+        return None
 
     @property
     def description(self) -> str:
@@ -125,9 +138,14 @@ class Accelerator(Device):
             return str(self._backend.get_device_name(self.torch_device))
         return f"{cpu_name()} ({self.name})"
 
+    def select(self) -> None:
+        """Makes it the one that torch's events are recorded on."""
+        if self._which:
+            self._backend.set_device(self.torch_device)
+
     def synchronize(self) -> None:
         """Waits for the device's queue."""
-        self._backend.synchronize()
+        self._backend.synchronize(*self._which)
 
     def time_calls(self, call: Callable[[], object], num_calls: int) -> float:
         """Seconds between two events on the device's stream."""
@@ -154,11 +172,11 @@ class Accelerator(Device):
 
     def _allocator_peak(self, call: Callable[[], object]) -> int:
         self.synchronize()
-        self._backend.reset_peak_memory_stats()
-        before = int(self._backend.memory_allocated())
+        self._backend.reset_peak_memory_stats(*self._which)
+        before = int(self._backend.memory_allocated(*self._which))
         result = call()
         self.synchronize()
-        peak = int(self._backend.max_memory_allocated()) - before
+        peak = int(self._backend.max_memory_allocated(*self._which)) - before
         del result
         return peak
 
@@ -205,6 +223,7 @@ def find_device(name: str) -> Device:
     devices = available_devices()
     for device in devices:
         if name == "auto" or name in (device.name, device.name.partition(":")[0]):
+            device.select()
             return device
     there = ", ".join(device.name for device in devices)
     raise UnavailableDevice(f"device must be auto or one that torch finds here ({there}), not {name!r}")
