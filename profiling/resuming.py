@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profiling.columns import MEASUREMENT_COLUMNS
-from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run
+from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run, step_of
 
 
 def refuse_mismatch(stored: Run, current: Run) -> None:
@@ -56,6 +56,6 @@ def finished_steps(folder: Path, contenders: Sequence[str]) -> set[tuple[int, in
     """The (replicate, point) pairs with a row for every contender."""
     seen: dict[tuple[int, int], set[str]] = {}
     for row in read_rows(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS):
-        if row["replicate"].isdigit() and row["point"].isdigit():
-            seen.setdefault((int(row["replicate"]), int(row["point"])), set()).add(row["contender"])
+        if (step := step_of(row)) is not None:
+            seen.setdefault(step, set()).add(row["contender"])
     return {step for step, names in seen.items() if names >= set(contenders)}

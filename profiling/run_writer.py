@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, Column, names
-from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, now, read_rows
+from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, now, read_rows, step_of
 
 
 class RunWriter:
@@ -53,7 +53,8 @@ class RunWriter:
         try:
             with path.open("ab") as stream:
                 header = stream.tell() == 0
-                stream.write(to_csv(columns, rows, header=header).encode("utf-8"))
+                # What a layer says when it raises may hold what is no text; it must not cost the sweep.
+                stream.write(to_csv(columns, rows, header=header).encode("utf-8", errors="backslashreplace"))
                 stream.flush()
                 os.fsync(stream.fileno())  # a full disk shows here, not at write
         except OSError as error:
@@ -65,7 +66,7 @@ class RunWriter:
             path = self.folder / file
             if path.exists():
                 rows = read_rows(path, columns)
-                kept = [row for row in rows if (int(row["replicate"]), int(row["point"])) in keep]
+                kept = [row for row in rows if step_of(row) in keep]
                 write_aside(path, to_csv(columns, kept, header=True))
 
 
@@ -88,7 +89,7 @@ def write_aside(path: Path, text: str) -> None:
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with aside.open("w", encoding="utf-8", newline="") as stream:
+        with aside.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

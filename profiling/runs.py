@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from profiling.columns import SCHEMA_VERSION, Column, names
+from profiling.columns import RUN_STATES, SCHEMA_VERSION, Column, names
 from profiling.settings import SweepSettings
 from profiling.workload import Grid, GridError
 
@@ -75,7 +75,8 @@ class Run:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
-        """The run that `values` describes; names that are missing raise KeyError, broken rules GridError."""
+        """The run that `values` describes; a missing name raises KeyError, a broken rule GridError or TypeError."""
+        _require_types(values)
         known = {field.name for field in dataclasses.fields(cls)}
         fields = {name: value for name, value in values.items() if name in known}
         fields["grid"] = Grid.from_dict(values["grid"])
@@ -132,7 +133,7 @@ def is_alive(pid: int, process_started: float) -> bool:
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - process_started) < 2 and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
+    except (psutil.Error, ValueError, OverflowError):  # a number that no process has
         return False
 
 
@@ -168,10 +169,38 @@ def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:
         text = path.read_bytes()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
     whole = text[: text.rfind(b"\n") + 1].decode("utf-8", errors="replace")
     reader = csv.DictReader(io.StringIO(whole, newline=""))
     expected = names(columns)
-    return [row for row in reader if None not in row and all(row.get(name) is not None for name in expected)]
+    try:
+        return [row for row in reader if None not in row and all(row.get(name) is not None for name in expected)]
+    except csv.Error as error:
+        raise RunError(f"{path} is not a table as this program writes it: {error}") from error
+
+
+def _require_types(values: Mapping[str, Any]) -> None:
+    kinds: dict[type | tuple[type, ...], tuple[str, ...]] = {
+        str: ("run_id", "state", "state_reason", "started_at", "updated_at", "device"),
+        int: ("threads", "pid"),
+        (int, float): ("process_started",),
+        dict: ("grid", "settings", "environment", "sources", "progress"),
+    }
+    for kind, names_ in kinds.items():
+        for name in names_:
+            if not isinstance(values[name], kind):
+                raise TypeError(f"{name} must not be {values[name]!r}")
+    if values["state"] not in RUN_STATES:
+        raise TypeError(f"state must be one of {', '.join(RUN_STATES)}, not {values['state']!r}")
+
+
+def step_of(row: Mapping[str, str]) -> tuple[int, int] | None:
+    """The (replicate, point) that a row belongs to, or None where its cells are no numbers."""
+    try:
+        return int(row["replicate"]), int(row["point"])
+    except ValueError:
+        return None
 
 
 def _entries(folder: Path) -> list[Path]:
