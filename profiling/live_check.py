@@ -81,8 +81,12 @@ class LiveChecker:
         if self._child is None or not self._child.is_alive():
             if self._child is not None:
                 self._child.close()
-            self._child = MeasuringChild()
-            self._environment = self._child.ask(
-                {"request": "environment", "device": self._device}, limit_s=START_LIMIT_S
-            )
+                self._child = None
+            child = MeasuringChild()
+            try:
+                self._environment = child.ask({"request": "environment", "device": self._device}, limit_s=START_LIMIT_S)
+            except BaseException:
+                child.close()
+                raise
+            self._child = child
         return self._child
