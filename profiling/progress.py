@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import time
 from collections import deque
@@ -42,9 +43,11 @@ class PlainProgress:
     def __call__(self, event: Event) -> None:
         """Prints what happened."""
         for line in describe(event):
-            # Whoever read the pipe has gone (`| head`): the measurements go on, and are on the disk.
-            with contextlib.suppress(BrokenPipeError):
+            # Whoever read the pipe has gone (`| head`), or the disk of the log is full: the measurements go on.
+            try:
                 print(line, file=self._stream, flush=True)
+            except OSError:
+                self._stream = io.StringIO()
 
 
 class LiveProgress:
@@ -61,7 +64,8 @@ class LiveProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError):  # the terminal was closed
+            self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Takes in what happened; what stays is printed above the table."""
@@ -72,15 +76,16 @@ class LiveProgress:
             self._rows.extend(row_cells(row) for row in event.rows)
         else:
             self._progress = None if isinstance(event, Ended) else self._progress
-            for line in describe(event):
-                self._live.console.print(Text(line))
+            with contextlib.suppress(OSError):  # the terminal was closed
+                for line in describe(event):
+                    self._live.console.print(Text(line))
 
     def _render(self) -> RenderableType:
         table = Table(box=None, header_style="bold", pad_edge=False)
         for heading in ("workload", "contender", "latency", "speed-up", "memory", "max error", "check"):
             table.add_column(heading, no_wrap=True, justify="left" if heading in ("workload", "contender") else "right")
         for cells in self._rows:
-            table.add_row(*cells)
+            table.add_row(*map(Text, cells))  # as Text: a reason may hold brackets, which rich takes for markup
         if self._progress is None:
             return table
         return Group(table, Text(progress_line(self._progress, time.monotonic() - self._since), style="bold"))
