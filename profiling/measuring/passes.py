@@ -157,12 +157,12 @@ class _Session:
 
     def _compare(self, name: str, outputs: Mapping[str, Tensor], truth: Oracle | None) -> None:
         cells, reference, output = self.rows[name].cells, REFERENCES[name], outputs[name]
-        standard = outputs.get(reference) if reference else output
-        if truth is None or standard is None:
+        if truth is None:
             return
+        standard = outputs.get(reference, output) if reference else output
         found = compare_outputs(output, standard, truth, torch_dtype(self.workload))
         cells["max_abs_error_oracle"] = _or_infinite(found.max_abs_error_oracle)
-        if reference:
+        if reference in outputs:
             cells["max_abs_error"] = _or_infinite(found.max_abs_error)
             cells["error_ratio"] = _or_infinite(found.error_ratio)
             cells["check_verdict"] = found.verdict
@@ -220,6 +220,7 @@ class _Session:
 
     def _fail(self, name: str, error: Exception) -> None:
         self.live.pop(name, None)
+        self.live.pop(CLONE + name, None)
         if name in self.rows:
             status, reason = failure(error)
             kept = {"source_hash": self.rows[name].cells["source_hash"]}
