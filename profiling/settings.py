@@ -23,6 +23,8 @@ HEAPS = ("pinned", "as-is")
 # Below this many replicates an interval is too narrow to act on, so every verdict on speed is provisional.
 MIN_REPLICATES_FOR_VERDICT = 5
 MIN_ROUNDS = 5
+# Eleven days: beyond it a number of seconds is a slip of the keyboard.
+MAX_SECONDS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,3 +91,5 @@ def _require_seconds(name: str, value: object) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
         raise GridError(f"{name} must be a number of seconds above 0, not {value!r}")
+    if value > MAX_SECONDS:  # type: ignore[operator]
+        raise GridError(f"{name} must be at most {MAX_SECONDS:,} seconds, not {value!r}")

@@ -129,6 +129,7 @@ class Grid:
                 if value not in allowed or type(value) is not type(allowed[0]):
                     raise GridError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
             _require_distinct(name, getattr(self, name))
+        require_size("d_model", self.width(max(self.num_heads)))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
             raise GridError(f"seed must be a whole number from 0 to 2^63 - 1, not {self.seed!r}")
         if not isinstance(self.device, str) or not self.device:
