@@ -243,13 +243,15 @@ def _stop_on_signals(stop: StopSwitch) -> None:
 
 
 def _stop_on_end_of_input(stop: StopSwitch) -> None:
+    import contextlib
     import os
     import threading
 
     def wait() -> None:
         # os.read, not sys.stdin: a thread inside a buffered read aborts Python when it exits.
-        while os.read(0, 4096):
-            pass
+        with contextlib.suppress(OSError):  # closed from the start
+            while os.read(0, 4096):
+                pass
         stop.request("stopped by whoever started it")
 
     threading.Thread(target=wait, daemon=True).start()
