@@ -76,10 +76,12 @@ class MultiHeadAttention(PackedProjections):
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend: (B, S, E) -> (B, S, E)."""
-        shape = x.shape
-        if len(shape) != 3 or shape[2] != self.d_model:
+        try:
+            batch_size, seq_len, d_model = x.shape
+        except ValueError:
+            raise _misshapen(x, self.d_model) from None
+        if d_model != self.d_model:
             raise _misshapen(x, self.d_model)
-        batch_size, seq_len, d_model = shape
         in_weight, in_bias, out_weight, out_bias = self._weights()
 
         # One product for q, k and v; then a block of its own for each: the last bits of what follows hang on it.
@@ -149,10 +151,12 @@ class FusedMultiHeadAttention(PackedProjections):
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend: (B, S, E) -> (B, S, E)."""
-        shape = x.shape
-        if len(shape) != 3 or shape[2] != self.d_model:
+        try:
+            batch_size, seq_len, d_model = x.shape
+        except ValueError:
+            raise _misshapen(x, self.d_model) from None
+        if d_model != self.d_model:
             raise _misshapen(x, self.d_model)
-        batch_size, seq_len, d_model = shape
         in_weight, in_bias, out_weight, out_bias = self._weights()
 
         # One product for q, k and v; then a block of its own for each: the last bits of what follows hang on it.
