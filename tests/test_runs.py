@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from made_up_runs import make_row, make_run, write_run
+
+from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.runs import (
+    MEASUREMENTS_FILE,
+    Run,
+    RunError,
+    find_run_folder,
+    is_alive,
+    list_runs,
+    new_run_id,
+    read_rows,
+    read_run,
+    results_dir,
+)
+
+
+def edit_run(folder: Path, **changes: Any) -> None:
+    path = folder / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
+def test_a_run_survives_the_way_through_its_file(tmp_path: Path) -> None:
+    run = make_run()
+    assert Run.from_dict(json.loads(json.dumps(run.to_dict()))) == run
+    assert read_run(write_run(tmp_path / "made-up", [])).grid == run.grid
+
+
+def test_a_running_run_without_its_process_is_told_as_stopped(tmp_path: Path) -> None:
+    write_run(tmp_path, [], state="running", pid=os.getpid(), process_started=1.0)
+    assert read_run(tmp_path).state == "stopped"
+    assert "--resume" in read_run(tmp_path).state_reason
+
+
+def test_a_running_run_with_its_process_is_running(tmp_path: Path) -> None:
+    me = psutil.Process()
+    write_run(tmp_path, [], state="running", pid=me.pid, process_started=me.create_time())
+    assert read_run(tmp_path).state == "running"
+
+
+def test_a_later_process_with_the_same_number_is_another() -> None:
+    me = psutil.Process()
+    assert is_alive(me.pid, me.create_time())
+    assert not is_alive(me.pid, me.create_time() - 60)
+    assert not is_alive(-1, me.create_time())
+    assert not is_alive(2**70, me.create_time())
+
+
+def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"holds no run: there is no run\.json in it"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2", '{"a": 1'])
+def test_a_half_file_is_told_as_unreadable(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be read"):
+        read_run(tmp_path)
+
+
+def test_bytes_that_are_no_text_are_told_as_unreadable(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RunError, match="cannot be read"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{}", '{"schema_version": 2}'])
+def test_another_schema_version_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RunError, match="this program reads version 1"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grid": {"batch_size": [0]}},
+        {"grid": None},
+        {"settings": {"contenders": ["mine"]}},
+        {"progress": {"percent": 3}},
+        {"progress": [1]},
+        {"state": "asleep"},
+        {"pid": "one", "state": "running"},
+        {"pid": None, "state": "running"},
+        {"process_started": "yesterday", "state": "running"},
+        {"started_at": 7},
+        {"environment": []},
+        {"sources": None},
+    ],
+)
+def test_a_file_that_is_not_a_run_is_told_in_a_sentence(tmp_path: Path, changes: dict[str, Any]) -> None:
+    write_run(tmp_path, [])
+    edit_run(tmp_path, **changes)
+    with pytest.raises(RunError, match="is not a run as this program writes it"):
+        read_run(tmp_path)
+
+
+def test_a_file_that_lacks_a_field_is_told_in_a_sentence(tmp_path: Path) -> None:
+    write_run(tmp_path, [])
+    path = tmp_path / "run.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    for name in values.keys() - {"schema_version"}:
+        path.write_text(json.dumps({key: value for key, value in values.items() if key != name}), encoding="utf-8")
+        with pytest.raises(RunError):
+            read_run(tmp_path)
+
+
+def test_runs_are_listed_newest_first_and_what_is_none_is_passed_over(tmp_path: Path) -> None:
+    write_run(tmp_path / "older", [], started_at="2026-01-01T00:00:00+00:00")
+    write_run(tmp_path / "newer", [], started_at="2026-01-03T00:00:00+00:00")
+    write_run(tmp_path / "broken", [])
+    (tmp_path / "broken" / "run.json").write_text("{", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    write_run(tmp_path / "with a space", [])
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert [run.run_id for run in list_runs(tmp_path)] == ["newer", "older"]
+
+
+def test_no_results_folder_means_no_runs(tmp_path: Path) -> None:
+    assert list_runs(tmp_path / "none") == []
+
+
+def test_a_run_is_found_by_its_name(tmp_path: Path) -> None:
+    write_run(tmp_path / "mine", [])
+    assert find_run_folder("mine", tmp_path) == tmp_path / "mine"
+
+
+@pytest.mark.parametrize("run_id", ["..", ".", "", "../outside", "a/b", "/etc", "mine\n", "a\\b", "x" * 101, "mi\0ne"])
+def test_a_run_id_cannot_leave_the_results_folder(tmp_path: Path, run_id: str) -> None:
+    results = tmp_path / "results"
+    write_run(results / "mine", [])
+    write_run(tmp_path / "outside", [])
+    with pytest.raises(RunError, match="run id must consist of letters"):
+        find_run_folder(run_id, results)
+
+
+def test_a_link_out_of_the_results_folder_is_not_followed(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    write_run(tmp_path / "outside", [])
+    (results / "link").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match="there is no run link"):
+        find_run_folder("link", results)
+
+
+def test_run_ids_are_plain_names_and_differ(tmp_path: Path) -> None:
+    first, second = new_run_id(), new_run_id()
+    assert first != second
+    (tmp_path / first).mkdir()
+    assert find_run_folder(first, tmp_path)
+
+
+def test_the_results_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path))
+    assert results_dir() == tmp_path
+    monkeypatch.delenv("MHA_BENCH_RESULTS")
+    assert results_dir().name == "results"
+
+
+def test_a_missing_table_has_no_rows(tmp_path: Path) -> None:
+    assert read_rows(tmp_path / "none.csv", MEASUREMENT_COLUMNS) == []
+
+
+def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
+    write_run(tmp_path, [make_row("custom"), make_row("official")])
+    path = tmp_path / MEASUREMENTS_FILE
+    whole = path.read_bytes()
+    # Cut at every byte of the last line, its line end too: the row before stands, the torn one is never half there.
+    for cut in range(whole[:-1].rfind(b"\n") + 1, len(whole)):
+        path.write_bytes(whole[:cut])
+        assert [row["contender"] for row in read_rows(path, MEASUREMENT_COLUMNS)] == ["custom"]
+
+
+def test_a_row_of_another_width_is_left_out(tmp_path: Path) -> None:
+    write_run(tmp_path, [make_row("custom")])
+    path = tmp_path / MEASUREMENTS_FILE
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole + "short,row\n" + "x," * 60 + "\n" + "\0\0\0\n", encoding="utf-8")
+    assert [row["contender"] for row in read_rows(path, MEASUREMENT_COLUMNS)] == ["custom"]
+
+
+def test_a_table_that_is_none_is_told_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / MEASUREMENTS_FILE
+    path.write_text("x" * 200_000 + "\n" + "y" * 200_000 + "\n", encoding="utf-8")
+    with pytest.raises(RunError, match="is not a table"):
+        read_rows(path, MEASUREMENT_COLUMNS)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RunError, match="cannot be read"):
+        read_rows(path, MEASUREMENT_COLUMNS)
