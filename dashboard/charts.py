@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 
 from dashboard import formatting
 from dashboard.axes import SIZES, View, label
-from dashboard.marks import Floor, add_marks, floor_of, is_finite, top_of
+from dashboard.marks import Floor, add_marks, floor_of, is_finite, log_ticks, top_of
 from dashboard.metrics import Metric, passes_check, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 
@@ -31,6 +31,7 @@ class Scale:
     is_log: bool
     floor: Floor | None
     top: float
+    ticks: tuple[float, ...] = ()
 
 
 def line_chart(
@@ -78,7 +79,9 @@ def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
     unit, factor = metric.unit(positive[len(positive) // 2] if positive else None)
     drawn = [value * factor for value in positive]
     floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
-    return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top_of(drawn, metric, is_log=is_log))
+    top = top_of(drawn, metric, is_log=is_log)
+    ticks = tuple(log_ticks(drawn)) if is_log else ()
+    return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top, ticks=ticks)
 
 
 def _add_series(
@@ -220,6 +223,9 @@ def _y_axes(figure: go.Figure, scale: Scale) -> None:
         figure.update_yaxes(rangemode="tozero")
         return
     figure.update_yaxes(type="log", exponentformat="power", nticks=6)
+    if scale.ticks and scale.floor is None:
+        texts = [formatting.digits(tick, 1) for tick in scale.ticks]
+        figure.update_yaxes(tickmode="array", tickvals=scale.ticks, ticktext=texts)
     if scale.floor is not None:
         figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)
 

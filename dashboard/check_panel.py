@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard import services
 from dashboard.controls import Wish
-from dashboard.formatting import CONTENDER_NAMES, MISSING, clock, error, plain, ratio
+from dashboard.formatting import CONTENDER_NAMES, MISSING, clock, count, error, plain, ratio
 from dashboard.live_checks import Answer, Machine
 from dashboard.start_panel import where
 from profiling.estimate import call_seconds
@@ -104,28 +104,36 @@ def _show_report(report: dict[str, Any]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.badge(words, color=color)
         st.markdown(f"max error **{_measured(report)}**")
-    st.caption(_evidence(report), help=plain(str(report.get("scope", ""))))
+    st.caption(_evidence(report))
     if report["verdict"] != "pass":
         st.markdown(plain(str(report["reason"])))
     with st.expander("Shapes and weights"):
+        st.caption(plain(str(report.get("scope", ""))))
         st.dataframe(_comparisons(report), hide_index=True, height="content")
         for entry in report.get("mapping", []):
             st.caption(f"`{entry['theirs']}` ← `{entry['official']}`: {plain(entry['how'])}")
 
 
 def _measured(report: dict[str, Any]) -> str:
-    if report.get("num_non_finite"):
-        return f"not finite ({report['num_non_finite']} elements)"
-    return error(report["max_abs_error"])
+    """The error at the point asked for, which is the first comparison."""
+    asked = next(iter(report.get("comparisons", [])), report)
+    if asked.get("num_non_finite"):
+        return f"not finite ({count(asked['num_non_finite'], 'element')})"
+    return error(asked.get("max_abs_error"))
 
 
 def _evidence(report: dict[str, Any]) -> str:
-    limit = f"passes up to {report['tolerance']:g}×"
-    parts = [f"Against float64 **{ratio(report['error_ratio'])}** the official layer's own error ({limit})."]
+    parts = []
+    if report.get("error_ratio") is not None:
+        limit = f"passes up to {report['tolerance']:g}×"
+        parts.append(f"Against float64 **{ratio(report['error_ratio'])}** the official layer's own error ({limit}).")
     if report.get("plain_holds") is not None:
         sign = "below" if report["plain_holds"] else "not below"
-        parts.append(f"Max error {sign} {report['plain_tolerance']:.0e}.")
-    parts.append(f"{len(report.get('comparisons', []))} shapes, torch {report.get('torch_version', MISSING)}.")
+        shapes = count(len(report["comparisons"]), "shape")
+        parts.append(
+            f"Largest error over {shapes} {error(report['max_abs_error'])}, {sign} {report['plain_tolerance']:.0e}."
+        )
+    parts.append(f"torch {report.get('torch_version', MISSING)}.")
     return plain_markdown(" ".join(parts))
 
 

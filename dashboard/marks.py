@@ -18,6 +18,7 @@ from dashboard.palette import FAILED
 
 # Where nothing but zeros was measured, they stand this far below the line that matters.
 _LOWEST = 1e-9
+_MOST_TICKS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,19 @@ def floor_of(positive: Sequence[float], metric: Metric) -> Floor:
         ticks=(10.0 ** (lowest - 1), *(10.0**power for power in powers)),
         texts=(metric.zero or "0", *(f"1e{power}" for power in powers)),
     )
+
+
+def log_ticks(positive: Sequence[float]) -> list[float]:
+    """Round numbers over the range of some values, for a log axis: 1, 2 and 5 a decade, or only 1 over many."""
+    if not positive:
+        return []
+    low, high = min(positive) / 1.6, max(positive) * 1.6
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 5), (1,)):
+        ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+        if len(ticks) <= _MOST_TICKS:
+            return ticks if len(ticks) > 2 else []
+    return ticks[:: -(-len(ticks) // _MOST_TICKS)]
 
 
 def top_of(positive: Sequence[float], metric: Metric, *, is_log: bool) -> float:

@@ -46,8 +46,7 @@ def _watch(run_id: str, shown_id: str | None) -> None:
         st.progress(0.0, text="Starting: the measuring process loads torch …")
         return
     progress = run.progress
-    current = min(progress.done + 1, progress.total)
-    parts = [f"**Point {current} of {progress.total}**"]
+    parts = [f"**Point {_point(run)} of {run.grid.num_points}**"]
     if run.settings.replicates > 1:
         parts.append(f"replicate {progress.replicate} of {run.settings.replicates}")
     parts += [plain(progress.label)] if progress.label else []
@@ -98,6 +97,12 @@ def _read(run_id: str) -> Run | None:
         return read_run(results_dir() / run_id)
     except RunError:
         return None
+
+
+def _point(run: Run) -> int:
+    """Which point of the grid is being measured in this replicate, from 1."""
+    before = (run.progress.replicate - 1) * run.grid.num_points
+    return min(max(1, run.progress.done - before + 1), run.grid.num_points)
 
 
 def _elapsed(run: Run) -> float | None:

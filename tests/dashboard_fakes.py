@@ -1,0 +1,97 @@
+"""Stand-ins for what measures, so that the page's tests need neither torch nor time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from profiling.workload import Workload
+
+ENVIRONMENT = {
+    "device": "cpu",
+    "device_name": "Test CPU",
+    "torch_version": "2.13.0",
+    "torch_threads": 2,
+    "devices": [{"name": "cpu", "kind": "cpu", "description": "Test CPU"}],
+}
+
+
+def report(**changes: Any) -> dict[str, Any]:
+    """A check's report as the measuring process gives it; `changes` replace fields."""
+    comparison = {
+        **{"d_model": 512, "num_heads": 4, "batch_size": 1, "seq_len": 64, "verdict": "pass"},
+        **{"max_abs_error": 0.0, "error_ratio": 0.87, "num_non_finite": 0},
+    }
+    return {
+        "verdict": "pass",
+        "reason": "as near the float64 truth as the official layer at 2 of 2 shapes",
+        "scope": "eval mode without gradients",
+        "max_abs_error": 6e-8,
+        "error_ratio": 0.87,
+        "tolerance": 2.0,
+        "plain_tolerance": 1e-5,
+        "plain_holds": True,
+        "num_non_finite": 0,
+        "comparisons": [comparison, {**comparison, "d_model": 14, "max_abs_error": 6e-8}],
+        "mapping": [{"theirs": "W_Q.weight", "official": "in_proj_weight[0:64]", "how": "copied"}],
+        "torch_version": "2.13.0",
+        "seconds": 0.01,
+        **changes,
+    }
+
+
+class FakeChecker:
+    """Answers checks from a dictionary by contender: a report, or an exception to raise."""
+
+    def __init__(self, answers: dict[str, Any] | None = None, *, environment: Any = ENVIRONMENT) -> None:
+        self.answers = answers or {}
+        self.asked: list[tuple[Workload, str]] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.is_closed = False
+        self._environment = environment
+
+    def environment(self) -> dict[str, Any]:
+        if isinstance(self._environment, Exception):
+            raise self._environment
+        return self._environment
+
+    def check(self, workload: Workload, contender: str) -> dict[str, Any]:
+        assert self.may_answer.wait(10)
+        self.asked.append((workload, contender))
+        answer = self.answers.get(contender, report())
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class FakeJobs:
+    """Remembers what it was asked for and starts nothing."""
+
+    def __init__(self) -> None:
+        self.started: list[Any] = []
+        self.resumed: list[Any] = []
+        self.stopped: list[Any] = []
+        self.refusal: Exception | None = None
+        self.last = None
+
+    def start(self, grid: Any, settings: Any, device: str) -> Any:
+        if self.refusal is not None:
+            raise self.refusal
+        self.started.append((grid, settings, device))
+        return type("Job", (), {"run_id": "new"})()
+
+    def resume(self, run: Any) -> None:
+        self.resumed.append(run.run_id)
+
+    def stop(self, run: Any) -> None:
+        self.stopped.append(run.run_id)
+
+    def of(self, run_id: str) -> None:
+        return None
+
+    def alive(self) -> None:
+        return None

@@ -1,0 +1,179 @@
+"""Charts are checked on their data: what a person would read off them."""
+
+import math
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from dashboard_samples import make_run, without_numbers
+
+from dashboard.axes import ALL_OTHERS, View, others, panel_axes, panel_values, series_options, values_of, x_options
+from dashboard.charts import line_chart
+from dashboard.marks import log_ticks
+from dashboard.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
+from dashboard.palette import FAILED, UNRELIABLE
+from dashboard.speedup_map import speedup_map
+from dashboard.summary import headlines, unmeasured
+from profiling.table import load_run
+from profiling.workload import Grid
+
+GRID = Grid(batch_size=(2,), seq_len=(3, 5, 7), num_heads=(1, 11), d_model=22, device="cpu")
+# Points in order: heads 1 at 3, 5, 7 (1 to 3), then heads 11 (4 to 6).
+CHANGES = {
+    (2, "custom"): {"max_abs_error": 0.25, "error_ratio": 9e5, "check_verdict": "fail"},
+    (3, "custom"): {"max_abs_error": math.inf, "error_ratio": math.inf, "check_verdict": "fail"},
+    (4, "custom"): without_numbers("oom", "out of memory: 3 GiB asked for"),
+    (5, "official"): without_numbers("crashed", "killed by signal 9"),
+    (5, "custom"): {"speedup": None},
+    (6, "custom"): {"speedup": 4.0},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "r", grid=GRID, changes=CHANGES)
+
+
+@pytest.fixture
+def table(run, tmp_path):
+    return load_run(tmp_path / "r")
+
+
+def draw(run, table, metric, **view):
+    chosen = View(x="seq_len", series="contender", panels=("num_heads",), **view)
+    return line_chart(table, metric, chosen, values_of(run), panel_values(run, chosen))
+
+
+def lines(figure, name):
+    return [trace for trace in figure.data if trace.name == name and trace.mode == "lines+markers"]
+
+
+def test_a_line_holds_the_medians_in_the_axis_unit(run, table):
+    figure = draw(run, table, LATENCY)
+    first = lines(figure, "official-fused")[0]
+    rows = table[(table["contender"] == "official-fused") & (table["num_heads"] == 1)]
+    assert list(first.x) == [3, 5, 7]
+    assert "µs" in figure.layout.title.text
+    assert list(first.y) == pytest.approx([value * 1e3 for value in rows["latency_median_ms"]])
+
+
+def test_the_band_is_the_quartiles_and_has_no_hover(run, table):
+    band = next(trace for trace in draw(run, table, LATENCY).data if trace.fill == "toself")
+    rows = table[(table["contender"] == "custom") & (table["num_heads"] == 1)]
+    assert band.hoverinfo == "skip"
+    assert list(band.y)[:3] == pytest.approx([value * 1e3 for value in rows["latency_p75_ms"]])
+    assert list(band.y)[3:] == pytest.approx([value * 1e3 for value in rows["latency_p25_ms"]][::-1])
+
+
+def test_zero_on_a_log_axis_is_drawn_at_a_floor_that_says_what_it_means(run, table):
+    figure = draw(run, table, ERROR)
+    at = figure.layout.yaxis.tickvals[0]
+    assert figure.layout.yaxis.ticktext[0] == "0 (bit-identical)"
+    assert lines(figure, "custom")[0].y[0] == at
+    assert 0 < at < 0.25
+
+
+def test_zero_on_a_linear_axis_is_zero(run, table):
+    assert lines(draw(run, table, ERROR, log_y=False), "custom")[0].y[0] == 0
+
+
+def test_failed_and_not_finite_points_are_marked_in_red_with_their_reason(run, table):
+    marks = [trace for trace in draw(run, table, ERROR).data if trace.name == "no number"]
+    assert {(mark.x[0], mark.text[0]) for mark in marks} == {(3, "oom"), (5, "crashed"), (7, "not finite")}
+    assert {mark.marker.color for mark in marks} == {FAILED}
+    assert any("out of memory: 3 GiB asked for" in mark.hovertext for mark in marks)
+    assert sum(bool(mark.showlegend) for mark in marks) == 1
+
+
+def test_no_point_without_a_number_lies_on_a_line(run, table):
+    figure = draw(run, table, ERROR)
+    drawn = [(x, y) for trace in lines(figure, "custom") for x, y in zip(trace.x, trace.y, strict=True)]
+    assert len(drawn) == 4
+    assert all(math.isfinite(y) for _, y in drawn)
+
+
+def test_a_speedup_of_a_row_that_fails_the_check_is_grey_and_says_why(run, table):
+    line = lines(draw(run, table, SPEEDUP), "custom")[0]
+    assert [color == UNRELIABLE for color in line.marker.color] == [False, True, True]
+    assert "does not count: its check says fail" in line.text[1]
+
+
+def test_every_series_differs_in_dash_or_mark_and_not_in_colour_alone(run, table):
+    looks = {(t.line.dash, t.marker.symbol) for t in draw(run, table, LATENCY).data if t.mode == "lines+markers"}
+    assert len(looks) == 4
+
+
+def test_panels_stay_where_they_are_while_rows_come(tmp_path):
+    run = make_run(tmp_path / "r", grid=GRID, state="running", done=1)
+    figure = draw(run, load_run(tmp_path / "r"), LATENCY)
+    assert [each.text for each in figure.layout.annotations] == ["heads 1", "heads 11"]
+    assert list(figure.layout.xaxis.tickvals) == [3, 5, 7]
+
+
+def test_an_axis_can_be_the_series_and_the_contender_be_held(run, table):
+    view = View(x="seq_len", series="num_heads", panels=(), held={"contender": "official-fused"})
+    figure = line_chart(table, LATENCY, view, values_of(run), panel_values(run, view))
+    assert [trace.name for trace in figure.data if trace.mode == "lines+markers"] == ["heads 1", "heads 11"]
+
+
+def test_axes_of_a_run_are_those_that_it_sweeps(run):
+    assert x_options(run) == ["seq_len", "num_heads"]
+    assert series_options(run, "seq_len") == ["contender", "num_heads"]
+    assert others(run, "seq_len", "contender") == ["num_heads"]
+    assert panel_axes(ALL_OTHERS, ["a", "b"]) == ("a", "b")
+    assert panel_axes("gone", ["a"]) == ()
+
+
+def test_memory_ratio_is_empty_where_the_reference_has_none(table):
+    ratios = with_memory_ratio(table).set_index(["point", "contender"])["memory_ratio"]
+    assert ratios[1, "custom"] == pytest.approx(0.57)
+    assert pd.isna(ratios[5, "custom"])
+    assert MEMORY_RATIO.column == ratios.name
+
+
+def test_the_headline_is_a_geometric_mean_over_shapes_that_both_completed_and_that_pass(table):
+    custom = headlines(table)[0]
+    first = float(table.query("point == 1 and contender == 'custom'")["speedup"].iloc[0])
+    assert custom.num_speedups == 2  # points 1 and 6: 2 and 3 fail, 4 is lost, 5 has no reference
+    assert custom.speedup == pytest.approx(math.sqrt(first * 4.0))
+    assert (custom.num_failed_checks, custom.num_checked, custom.num_unmeasured) == (2, 5, 1)
+    assert custom.max_abs_error == math.inf
+
+
+def test_points_without_numbers_are_counted_with_their_reason(table):
+    assert unmeasured(table) == [
+        ("crashed", "killed by signal 9", 1),
+        ("oom", "out of memory: 3 GiB asked for", 1),
+    ]
+
+
+def test_the_map_is_log2_of_the_speedup_and_leaves_out_what_does_not_count(run, table):
+    figure = speedup_map(table, "seq_len", values_of(run))
+    cells = next(trace for trace in figure.data if isinstance(trace, go.Heatmap))
+    assert list(cells.x) == ["3", "5", "7"]
+    assert list(cells.y) == ["heads 1", "heads 11"]
+    assert cells.z[1][2] == pytest.approx(2.0)
+    assert cells.text[1][2] == "4.00×"
+    assert cells.z[0][1] is None
+    assert cells.z[1][0] is None
+    words = next(trace for trace in figure.data if isinstance(trace, go.Scatter))
+    assert dict(zip(zip(words.x, words.y, strict=True), words.text, strict=True)) == {
+        ("5", "heads 1"): words.text[0],
+        ("7", "heads 1"): words.text[1],
+        ("3", "heads 11"): "OOM",
+        ("5", "heads 11"): "–",
+    }
+    assert words.text[0].startswith("(")
+
+
+def test_the_map_gives_twice_and_half_the_same_distance(run, table):
+    colors = speedup_map(table, "seq_len", values_of(run)).layout.coloraxis
+    assert colors.cmin == -colors.cmax == -2
+    assert list(colors.colorbar.ticktext) == ["0.25×", "1.00×", "4.00×"]
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"), [([90, 400], [100, 200, 500]), ([0.5, 12000], [1, 10, 100, 1000, 10000]), ([], [])]
+)
+def test_ticks_of_a_log_axis_are_round_numbers(values, ticks):
+    assert log_ticks(values) == pytest.approx(ticks)

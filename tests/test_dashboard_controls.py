@@ -1,0 +1,88 @@
+import pytest
+
+from dashboard import session
+from dashboard.controls import wish
+from dashboard.jobs import sweep_arguments
+from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
+from profiling.estimate import estimate
+from profiling.settings import SweepSettings
+from profiling.workload import Grid
+
+
+def test_a_bare_url_asks_for_the_quick_preset():
+    asked = wish({})
+    assert asked.error == ""
+    assert asked.grid == Grid(batch_size=(1, 4), seq_len=(64, 256), num_heads=(4, 8), d_model=512)
+    assert asked.settings == SweepSettings(time_budget_s=0.2)
+
+
+def test_the_quick_preset_takes_about_twenty_seconds_on_two_threads():
+    asked = wish({})
+    assert estimate(asked.grid, asked.settings, threads=2).seconds == pytest.approx(20, rel=0.15)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_is_told_by_its_values(preset):
+    assert matching(values_of(preset)) == preset
+    assert wish(values_of(preset)).error == ""
+
+
+def test_values_of_no_preset_are_told_as_custom():
+    assert matching({**DEFAULTS, session.SEQ_LEN: "64,257"}) == "custom"
+
+
+def test_blanks_and_order_of_choices_make_no_other_preset():
+    assert (
+        matching({**DEFAULTS, session.SEQ_LEN: "64,256", session.CONTENDERS: DEFAULTS["contenders"][::-1]}) == "quick"
+    )
+
+
+def test_head_dim_held_fixed_leaves_d_model_open():
+    grid = wish({session.WIDTH_KIND: "head_dim", session.HEAD_DIM: 33}).grid
+    assert (grid.d_model, grid.head_dim) == (None, 33)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        (session.BATCH_SIZE, "1,,4", "batch_size must have a value between any two commas"),
+        (session.SEQ_LEN, "12.5", "seq_len must be whole numbers separated by commas, not '12.5'"),
+        (session.NUM_HEADS, "0", "num_heads must be a whole number of at least 1, not 0"),
+        (session.NUM_HEADS, "", "num_heads must hold at least one value"),
+        (session.D_MODEL, None, "d_model must be a whole number of at least 1"),
+        (session.DTYPE, [], "dtype must hold at least one value"),
+        (session.DTYPE, ["float8"], "dtype must be one of"),
+        (session.CONTENDERS, ["sneaky.py:Layer"], "contenders must be among"),
+        (session.SEED, None, "seed must hold a number"),
+        (session.TIME_BUDGET, -1.0, "time_budget_s must be a number of seconds above 0"),
+        (session.HEAP, "other", "heap must be one of"),
+    ],
+)
+def test_a_value_that_breaks_a_rule_is_one_sentence(name, value, sentence):
+    asked = wish({name: value})
+    assert asked.grid is None
+    assert sentence in asked.error
+
+
+def test_the_command_line_of_a_sweep_names_everything_that_the_controls_chose():
+    grid = Grid(batch_size=(1, 3), seq_len=(7,), num_heads=(2, 5), head_dim=11, bias=(False, True), threads=1, seed=5)
+    words = sweep_arguments(grid, SweepSettings(contenders=("custom",), replicates=2, time_budget_s=0.25, heap="as-is"))
+    assert words[0] == "sweep"
+    options = dict(zip(words[1::2], words[2::2], strict=True))
+    assert options == {
+        "--batch-size": "1,3",
+        "--seq-len": "7",
+        "--num-heads": "2,5",
+        "--head-dim": "11",
+        "--dtype": "float32",
+        "--mode": "inference",
+        "--bias": "no,yes",
+        "--causal": "no",
+        "--device": "auto",
+        "--threads": "1",
+        "--seed": "5",
+        "--contenders": "custom,official",
+        "--replicates": "2",
+        "--time-budget": "0.25",
+        "--heap": "as-is",
+    }

@@ -1,0 +1,95 @@
+import sys
+
+import pytest
+
+from dashboard import jobs
+from dashboard.jobs import Job, JobError, Jobs
+from profiling.device_lock import DeviceLock
+from profiling.settings import SweepSettings
+from profiling.workload import Grid
+
+
+@pytest.fixture(autouse=True)
+def own_device(tmp_path, monkeypatch):
+    """Locks and results of our own."""
+    monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+@pytest.fixture
+def instead_of_a_sweep(monkeypatch, tmp_path):
+    """Runs a few lines of Python where the sweep would run."""
+
+    def put(code):
+        (tmp_path / "stand_in").write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}'\n")
+        (tmp_path / "stand_in").chmod(0o755)
+        monkeypatch.setattr(jobs.sys, "executable", str(tmp_path / "stand_in"))
+
+    return put
+
+
+def test_a_sweep_that_is_refused_is_told_in_its_own_words(instead_of_a_sweep):
+    instead_of_a_sweep('import sys; sys.exit("Error: cpu is busy since noon")')
+    job = Job("r", ["sweep"])
+    assert job.wait(10)
+    assert job.error == "cpu is busy since noon"
+
+
+def test_a_sweep_that_ends_without_a_word_is_told_with_its_status(instead_of_a_sweep):
+    instead_of_a_sweep("import os; os._exit(3)")
+    job = Job("r", ["sweep"])
+    assert job.wait(10)
+    assert job.error == "the sweep ended with status 3"
+
+
+def test_a_sweep_that_ends_well_has_no_error(instead_of_a_sweep):
+    instead_of_a_sweep("pass")
+    job = Job("r", ["sweep"])
+    assert job.wait(10)
+    assert job.error == ""
+
+
+def test_standard_input_stays_open_as_long_as_we_live_and_stop_is_no_error(instead_of_a_sweep):
+    instead_of_a_sweep("import sys; sys.stdin.read(); sys.exit(5)")
+    job = Job("r", ["sweep"])
+    assert not job.wait(0.3)
+    assert job.is_alive
+    job.stop()
+    assert job.wait(10)
+    assert job.error == ""
+
+
+def test_a_talkative_sweep_never_waits_for_its_reader(instead_of_a_sweep):
+    instead_of_a_sweep(
+        'import sys; sys.stderr.write("x" * 70 + "\\n" * 1); sys.stderr.write(("y" * 99 + "\\n") * 9999)'
+    )
+    assert Job("r", ["sweep"]).wait(20)
+
+
+def test_a_second_sweep_is_refused_while_the_first_runs(instead_of_a_sweep):
+    instead_of_a_sweep("import sys; sys.stdin.read()")
+    ours = Jobs()
+    first = ours.start(Grid(), SweepSettings(), "cpu")
+    with pytest.raises(JobError, match=f"run {first.run_id} is being measured"):
+        ours.start(Grid(), SweepSettings(), "cpu")
+    first.stop()
+    assert first.wait(10)
+
+
+def test_a_sweep_started_elsewhere_refuses_ours_with_its_name():
+    lock = DeviceLock("cpu")
+    lock.acquire("sweep", run_id="theirs")
+    try:
+        with pytest.raises(JobError, match=r"busy since .* sweep theirs"):
+            Jobs().start(Grid(), SweepSettings(), "cpu")
+    finally:
+        lock.release()
+
+
+def test_a_live_check_is_no_reason_to_refuse_a_sweep():
+    lock = DeviceLock("cpu")
+    lock.acquire("check")
+    try:
+        assert jobs.sweep_on("cpu") is None
+    finally:
+        lock.release()

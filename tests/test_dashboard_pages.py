@@ -1,0 +1,264 @@
+"""The page as Streamlit runs it, without a browser and without measuring."""
+
+import math
+from pathlib import Path
+
+import pytest
+from dashboard_fakes import FakeChecker, FakeJobs, report
+from dashboard_samples import make_run, without_numbers
+from streamlit.testing.v1 import AppTest
+
+from dashboard import services
+from dashboard.jobs import JobError
+from dashboard.live_checks import LiveChecks
+from profiling.runs import Progress
+from profiling.workload import Grid
+
+APP = str(Path(__file__).resolve().parent.parent / "dashboard" / "app.py")
+GRID = Grid(batch_size=(2,), seq_len=(16, 32), num_heads=(4, 8), d_model=64, device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path, monkeypatch):
+    monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def checker():
+    return FakeChecker()
+
+
+@pytest.fixture(autouse=True)
+def live_checks(checker, monkeypatch):
+    checks = LiveChecks(lambda: checker)
+    monkeypatch.setattr(services, "live_checks", lambda: checks)
+    yield checks
+    checks.close()
+
+
+@pytest.fixture(autouse=True)
+def jobs(monkeypatch):
+    fake = FakeJobs()
+    monkeypatch.setattr(services, "jobs", lambda: fake)
+    return fake
+
+
+def opened(**params):
+    app = AppTest.from_file(APP, default_timeout=20)
+    app.query_params.update(params)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def text(app):
+    parts = [part.value for part in (*app.markdown, *app.caption, *app.info, *app.warning, *app.error)]
+    return "\n".join([*parts, *(part.proto.text for part in app.get("progress"))])
+
+
+def test_without_any_run_the_page_says_what_to_do():
+    app = opened()
+    assert "Nothing measured yet" in text(app)
+    assert not app.button(key="run_sweep").disabled
+
+
+def test_the_newest_run_is_drawn_at_first(results):
+    make_run(results / "older", grid=GRID, started_at="2026-03-01T00:00:00+00:00")
+    make_run(results / "newer", grid=GRID, started_at="2026-03-02T00:00:00+00:00")
+    app = opened()
+    assert app.selectbox(key="run_choice").value == "newer"
+    assert len(app.get("plotly_chart")) == 1
+    assert {metric.label for metric in app.metric} == {"speed-up", "memory", "max error"}
+
+
+@pytest.mark.parametrize("tab", ["Latency", "Memory", "Max error", "Speed-up map"])
+def test_every_chart_tab_draws_one_chart_with_a_takeaway(results, tab):
+    make_run(results / "r", grid=GRID)
+    charts = opened(tab=tab).get("plotly_chart")
+    assert len(charts) == 1
+    assert "custom" in charts[0].proto.alt
+
+
+def test_the_table_holds_every_row(results):
+    make_run(results / "r", grid=GRID)
+    assert len(opened(tab="Table").dataframe[0].value) == 16
+
+
+def test_picking_a_run_puts_it_into_the_url(results):
+    make_run(results / "older", grid=GRID, started_at="2026-03-01T00:00:00+00:00")
+    make_run(results / "newer", grid=GRID, started_at="2026-03-02T00:00:00+00:00")
+    app = opened()
+    app.selectbox(key="run_choice").set_value("older").run()
+    assert app.query_params["run"] in ("older", ["older"])
+
+
+def test_a_run_in_the_url_is_shown_though_it_is_not_the_newest(results):
+    make_run(results / "older", grid=GRID, started_at="2026-03-01T00:00:00+00:00")
+    make_run(results / "newer", grid=GRID, started_at="2026-03-02T00:00:00+00:00")
+    assert opened(run="older").selectbox(key="run_choice").value == "older"
+
+
+@pytest.mark.parametrize("wanted", ["../../etc", "gone", "a b", "x" * 500])
+def test_a_run_in_the_url_that_is_none_is_told_and_the_newest_shown(results, wanted):
+    make_run(results / "r", grid=GRID)
+    app = opened(run=wanted)
+    assert "cannot be shown" in text(app)
+    assert app.selectbox(key="run_choice").value == "r"
+
+
+def test_values_in_the_url_set_the_controls(results):
+    app = opened(batch_size="3", seq_len="7,9", num_heads="2", d_model="14", budget="0.05", dtype="float64")
+    assert "**2 points**" in text(app)
+    assert app.text_input(key="seq_len").value == "7,9"
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"seq_len": "12,x"}, "seq\\_len must be whole numbers"),
+        ({"batch_size": "-1"}, "must be a whole number of at least 1"),
+    ],
+)
+def test_a_control_that_breaks_a_rule_is_told_and_the_run_button_is_off(params, sentence):
+    app = opened(**params)
+    assert sentence in app.error[0].value
+    assert app.button(key="run_sweep").disabled
+
+
+def test_points_that_cannot_be_are_named_before_the_start():
+    assert "d\\_model 512 is not divisible by num\\_heads 3" in text(opened(num_heads="3,4"))
+
+
+def test_a_preset_fills_in_the_controls():
+    app = opened()
+    app.get("button_group")[0].set_value("standard").run()
+    assert app.text_input(key="seq_len").value == "128, 256, 512"
+    assert app.number_input(key="replicates").value == 5
+
+
+def test_the_run_button_starts_what_the_controls_say(jobs):
+    app = opened(batch_size="3", seq_len="7", num_heads="2", d_model="14")
+    app.button(key="run_sweep").click().run()
+    grid, settings, device = jobs.started[0]
+    assert (grid.batch_size, grid.seq_len, grid.num_heads, grid.d_model) == ((3,), (7,), (2,), 14)
+    assert settings.contenders == ("custom", "custom-fused", "official", "official-fused")
+    assert device == "cpu"
+
+
+def test_a_refused_start_is_told(jobs):
+    jobs.refusal = JobError("Not started: cpu is busy since noon")
+    app = opened()
+    app.button(key="run_sweep").click().run()
+    assert "busy since noon" in app.error[0].value
+
+
+def test_a_running_sweep_is_followed_and_a_second_start_is_off(results, jobs):
+    progress = Progress(done=1, total=4, label="batch 2, seq_len 32, heads 4, d_model 64", seconds_left=21.0)
+    make_run(results / "r", grid=GRID, state="running", done=1, progress=progress)
+    app = opened()
+    shown = text(app)
+    assert "**Point 2 of 4**" in shown
+    assert "≈ 21 s left" in shown
+    assert "updated" in shown
+    assert app.button(key="run_sweep").disabled
+    app.button(key="stop").click().run()
+    assert jobs.stopped == ["r"]
+
+
+def test_a_sweep_elsewhere_is_told_beside_another_run(results):
+    make_run(results / "old", grid=GRID, started_at="2026-03-01T00:00:00+00:00")
+    make_run(results / "new", grid=GRID, state="running", done=3, started_at="2026-03-02T00:00:00+00:00")
+    app = opened(run="old")
+    assert "Busy since" in text(app)
+    assert "3/4: run new" in text(app)
+    app.button(key="follow").click().run()
+    assert app.selectbox(key="run_choice").value == "new"
+
+
+def test_while_a_sweep_runs_the_check_shows_its_rows_and_asks_for_none(results, checker):
+    make_run(results / "r", grid=GRID, state="running", done=2)
+    app = opened()
+    assert "its rows are checked as they come" in text(app)
+    assert "0.00e+00" in text(app)
+    assert checker.asked == []
+
+
+def test_a_stopped_run_can_be_resumed(results, jobs):
+    make_run(results / "r", grid=GRID, state="stopped", state_reason="asked to", done=2)
+    app = opened()
+    assert "**Stopped** after 2 of 4 points" in text(app)
+    app.button(key="resume").click().run()
+    assert jobs.resumed == ["r"]
+
+
+def settled(app):
+    for _ in range(20):
+        if "Checking" not in text(app) and "Loading torch" not in text(app):
+            return app
+        app.run()
+    raise AssertionError(text(app))
+
+
+def test_the_check_shows_the_error_at_the_point_and_over_all_shapes(checker):
+    app = settled(opened())
+    shown = text(app)
+    assert "max error **0.00e+00**" in shown
+    assert "Largest error over 2 shapes 6.00e-08, below 1e-05" in shown
+    point, contender = checker.asked[0]
+    assert (point.batch_size, point.seq_len, point.num_heads, contender) == (1, 64, 4, "custom")
+    app.button(key="check_again").click().run()
+    settled(app)
+    assert len(checker.asked) == 4
+
+
+def test_a_failing_check_says_why(checker):
+    checker.answers["custom"] = report(verdict="fail", reason="the scale is wrong")
+    shown = text(settled(opened()))
+    assert "✗ fail" in shown
+    assert "the scale is wrong" in shown
+
+
+def test_an_output_that_is_not_finite_is_told_as_such(checker):
+    bad = {**report()["comparisons"][0], "max_abs_error": None, "num_non_finite": 3}
+    checker.answers["custom"] = report(
+        verdict="fail", max_abs_error=None, error_ratio=None, plain_holds=False, num_non_finite=3, comparisons=[bad]
+    )
+    assert "not finite (3 elements)" in text(settled(opened()))
+
+
+def test_a_layer_that_raises_or_cannot_be_compared_is_told(checker):
+    checker.answers["custom"] = report(
+        verdict="error", reason="it raised", comparisons=[], max_abs_error=None, error_ratio=None, plain_holds=None
+    )
+    shown = text(settled(opened()))
+    assert "! error" in shown
+    assert "it raised" in shown
+
+
+def test_failed_points_are_counted_and_a_failed_check_stands_in_the_headline(results):
+    changes = {
+        (1, "custom"): without_numbers("oom", "out of memory"),
+        (2, "custom"): {"max_abs_error": math.inf, "error_ratio": math.inf, "check_verdict": "fail"},
+    }
+    make_run(results / "r", grid=GRID, changes=changes)
+    shown = text(opened())
+    assert "check not passed at 1 of 3" in shown
+    assert "**oom**, 1 row: out of memory" in shown
+
+
+def test_the_method_explains_every_column():
+    from dashboard.views.method import column_table
+    from profiling.columns import REPORT_COLUMNS
+
+    assert list(column_table()["column"]) == [column.name for column in REPORT_COLUMNS]
+    app = AppTest.from_string("from dashboard.views import method\nmethod.show()", default_timeout=20).run()
+    assert not app.exception
+    assert "Speed-up" in text(app)
+
+
+def test_every_status_and_verdict_is_explained():
+    from dashboard.views.method import STATUSES
+    from profiling.columns import STATUSES as KNOWN
+
+    assert set(STATUSES) == set(KNOWN)
