@@ -143,5 +143,23 @@ def _column(values: Any, kind: str) -> Any:
     if kind == "bool":
         cells = cells.map({"True": True, "False": False, True: True, False: False})
     elif kind in ("int", "float"):
-        cells = pd.to_numeric(cells, errors="coerce")
+        # Not pd.to_numeric: it is off in the last digit at times, and goes by way of float beside an empty cell.
+        number = _whole if kind == "int" else _real
+        cells = pd.Series([None if cell is None else number(cell) for cell in cells], cells.index, dtype=object)
     return cells.astype(_DTYPES[kind])
+
+
+def _whole(cell: Any) -> int | None:
+    try:
+        number = int(cell)
+    except (ValueError, OverflowError):
+        return None
+    is_exact = isinstance(cell, str) or number == cell
+    return number if is_exact and -(2**63) <= number < 2**63 else None
+
+
+def _real(cell: Any) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
