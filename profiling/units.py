@@ -10,7 +10,7 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 def format_time(seconds: float) -> str:
     """A measured time with three digits and its own unit: `12.3 ms`."""
     for size, unit in _TIMES:
-        if seconds >= size:
+        if seconds >= 0.9995 * size:  # rounds to 1.00 of this unit
             return f"{_three_digits(seconds / size)} {unit}"
     return "0 s" if seconds == 0 else f"{seconds / 1e-9:.2g} ns"
 
@@ -27,9 +27,9 @@ def format_duration(seconds: float) -> str:
 
 def format_mib(mib: float) -> str:
     """An amount of memory given in MiB, with three digits and a binary unit: `128 MiB`, `1.5 GiB`."""
-    if mib >= 1024:
+    if mib >= 1023.5:
         return f"{_three_digits(mib / 1024)} GiB"
-    if mib >= 1 or mib == 0:
+    if mib >= 1023.5 / 1024 or mib == 0:
         return f"{_three_digits(mib)} MiB"
     return f"{_three_digits(mib * 1024)} KiB"
 
@@ -45,6 +45,6 @@ def format_error(error: float) -> str:
 
 
 def _three_digits(value: float) -> str:
-    if value >= 100 or value == 0:
+    if value >= 99.95 or value == 0:
         return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
