@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -136,10 +137,8 @@ def test_an_unknown_field_is_refused_and_the_known_ones_named() -> None:
 @given(st.text() | st.from_regex(r"[-+0-9,._ e]*"))
 def test_parsing_raises_nothing_but_grid_errors(text: str) -> None:
     for parse in (parse_sizes, parse_number, parse_seconds, parse_words, parse_switches):
-        try:
+        with contextlib.suppress(GridError):
             parse("axis", text)
-        except GridError as error:
-            assert "axis" in str(error)
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1))

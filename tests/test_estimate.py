@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_runs import make_workload
+
+from profiling import estimate as module
+from profiling.estimate import (
+    call_flop,
+    call_seconds,
+    estimate,
+    forward_flop,
+    free_memory_mib,
+    workload_memory_mib,
+    workload_seconds,
+)
+from profiling.settings import SweepSettings
+from profiling.workload import Grid
+
+SMALL = Grid(batch_size=(2,), seq_len=(5, 7), num_heads=(2, 3), d_model=10)
+
+
+def test_operations_are_those_of_four_projections_and_two_products() -> None:
+    # b=3, s=7, d=10: projections 4 · 2·3·7·10·10, scores and weighted sum 2 · 2·3·7·7·10.
+    assert forward_flop(make_workload()) == 4 * 4200 + 2 * 2940 == 22_680
+    assert call_flop(make_workload(mode="training")) == 3 * 22_680
+
+
+def test_the_formula_agrees_with_torchs_own_counter() -> None:
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    class Plain(torch.nn.Module):
+        """Explicit attention, written by the textbook: its products are what the counter knows."""
+
+        def __init__(self, d_model: int, num_heads: int) -> None:
+            super().__init__()
+            self.h, self.d = num_heads, d_model // num_heads
+            self.q, self.k, self.v, self.o = (torch.nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            b, s, e = x.shape
+            q, k, v = (w(x).view(b, s, self.h, self.d).transpose(1, 2) for w in (self.q, self.k, self.v))
+            attn_weights = ((q @ k.transpose(-1, -2)) * self.d**-0.5).softmax(-1)
+            out: torch.Tensor = self.o((attn_weights @ v).transpose(1, 2).reshape(b, s, e))
+            return out
+
+    point = make_workload(batch_size=3, seq_len=7, num_heads=2, d_model=10)
+    layer = Plain(10, 2).to("meta")
+    x = torch.empty(3, 7, 10, device="meta", requires_grad=True)
+    with FlopCounterMode(display=False) as counter:
+        layer(x)
+    assert counter.get_total_flops() == forward_flop(point)
+    with FlopCounterMode(display=False) as counter:
+        layer(x).sum().backward()
+    assert counter.get_total_flops() == call_flop(make_workload(mode="training"))
+
+
+def test_points_rows_and_invalid_ones_are_counted() -> None:
+    told = estimate(SMALL, SweepSettings(contenders=("custom", "official")))
+    assert (told.num_points, told.num_invalid, told.num_rows) == (4, 2, 8)
+    assert told.invalid_reasons == ("d_model 10 is not divisible by num_heads 3",)
+
+
+def test_time_is_the_budget_of_contenders_and_clones_plus_the_calls_outside() -> None:
+    settings = SweepSettings(contenders=("custom", "official"), time_budget_s=2.0)
+    point = make_workload()
+    outside = workload_seconds(point, settings) - 3 * 2.0
+    assert outside == pytest.approx(module.WORKLOAD_OVERHEAD_S + 2 * module.UNTIMED_CALLS * call_seconds(point))
+
+
+def test_replicates_multiply_the_time_and_invalid_points_cost_none() -> None:
+    once, thrice = (estimate(SMALL, SweepSettings(replicates=replicates)).seconds for replicates in (1, 3))
+    assert thrice == pytest.approx(3 * once)
+    only_valid = estimate(Grid(batch_size=(2,), seq_len=(5, 7), num_heads=(2,), d_model=10), SweepSettings())
+    assert once == pytest.approx(only_valid.seconds)
+
+
+def test_the_time_limit_is_a_minute_at_least_many_times_the_estimate_or_as_asked() -> None:
+    assert estimate(SMALL, SweepSettings(time_budget_s=0.02)).time_limit_s == 60.0
+    slow = estimate(SMALL, SweepSettings(contenders=("official",), time_budget_s=100.0))
+    assert slow.time_limit_s == pytest.approx(20 * 100, rel=0.01)
+    assert estimate(SMALL, SweepSettings(time_limit_s=3.5)).time_limit_s == 3.5
+
+
+def test_a_grid_without_a_valid_point_has_an_estimate_too() -> None:
+    told = estimate(Grid(num_heads=(3,), d_model=10), SweepSettings())
+    assert told.num_invalid == told.num_points == 4
+    assert told.time_limit_s == 60.0
+
+
+def test_scores_dominate_the_memory_of_an_explicit_layer_and_not_of_a_fused_one() -> None:
+    point = make_workload(batch_size=4, seq_len=1024, num_heads=8, d_model=512)
+    explicit = workload_memory_mib(point, SweepSettings(contenders=("custom",)))
+    fused = workload_memory_mib(point, SweepSettings(contenders=("custom-fused",)))
+    # One (B, H, S, S) in float32 is 128 MiB.
+    assert explicit - fused == pytest.approx(2 * 128)
+
+
+@given(st.sampled_from(["float32", "bfloat16", "float16", "float64"]), st.integers(1, 64))
+def test_more_tokens_never_take_less(dtype: str, seq_len: int) -> None:
+    settings = SweepSettings()
+    less, more = make_workload(dtype=dtype, seq_len=seq_len), make_workload(dtype=dtype, seq_len=seq_len + 1)
+    assert call_seconds(less) < call_seconds(more)
+    assert workload_seconds(less, settings) <= workload_seconds(more, settings)
+    assert workload_memory_mib(less, settings) < workload_memory_mib(more, settings)
+
+
+def test_free_memory_obeys_the_containers_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_container_memory", lambda: [(300 * 2**20, 100 * 2**20)])
+    assert free_memory_mib() == 200
+    monkeypatch.setattr(module, "_container_memory", lambda: [(100 * 2**20, 300 * 2**20)])
+    assert free_memory_mib() == 0

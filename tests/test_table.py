@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up_runs import lost_row, make_row, make_run, write_run
+
+from profiling.columns import MEASUREMENT_COLUMNS, REPORT_COLUMNS, names
+from profiling.ratios import T_975
+from profiling.runs import MEASUREMENTS_FILE, RunError
+from profiling.table import load_measurements, load_run, load_samples, report_csv, write_report
+
+GOLDEN = Path(__file__).parent / "golden" / "report.csv"
+
+
+def golden_run(folder: Path) -> Path:
+    """Two replicates of two points: one contender whole, one lost in part, one lost in all, awkward text."""
+    rows = [
+        make_row("custom", point=1, latency_median_ms=2.0, speedup=2.0, max_abs_error=0.0),
+        make_row("official", point=1, latency_median_ms=4.0),
+        lost_row("custom", "oom", "can't allocate memory: you tried to allocate 12, or more", point=2),
+        lost_row("official", "crashed", '=cmd|" /C calc"!A0', point=2),
+        make_row("custom", point=1, replicate=2, latency_median_ms=3.0, speedup=2.0, max_abs_error=math.inf),
+        make_row("official", point=1, replicate=2, latency_median_ms=5.0),
+        make_row("custom", point=2, replicate=2, speedup=None, noise_floor=None, warnings="neighbour, busy"),
+        lost_row("official", "timeout", "gave no answer within 60 s", point=2, replicate=2),
+    ]
+    return write_run(folder, rows)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pd.DataFrame:
+    return load_run(golden_run(tmp_path / "made-up"))
+
+
+def cell(table: pd.DataFrame, point: int, contender: str, name: str) -> Any:
+    return table[(table["point"] == point) & (table["contender"] == contender)].iloc[0][name]
+
+
+def test_the_report_of_a_made_up_run_is_the_golden_file(table: pd.DataFrame) -> None:
+    assert report_csv(table) == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_there_is_one_row_per_point_and_contender_in_the_order_asked_for(table: pd.DataFrame) -> None:
+    assert list(zip(table["point"], table["contender"], strict=True)) == [
+        (1, "custom"),
+        (1, "official"),
+        (2, "custom"),
+        (2, "official"),
+    ]
+    assert list(table.columns) == names(REPORT_COLUMNS)
+
+
+def test_every_column_has_its_true_type(table: pd.DataFrame) -> None:
+    kinds = {"int": "Int64", "float": "Float64", "bool": "boolean", "text": "string"}
+    assert {name: str(dtype) for name, dtype in table.dtypes.items()} == {
+        column.name: kinds[column.kind] for column in REPORT_COLUMNS
+    }
+
+
+def test_times_are_joined_by_their_median_counts_by_their_sum_and_errors_by_their_worst(table: pd.DataFrame) -> None:
+    assert cell(table, 1, "custom", "latency_median_ms") == 2.5
+    assert cell(table, 1, "custom", "num_samples") == 10
+    assert cell(table, 1, "custom", "max_abs_error") == math.inf
+    assert cell(table, 1, "custom", "num_replicates") == 2
+
+
+def test_speedups_are_joined_as_logarithms_with_students_interval(tmp_path: Path) -> None:
+    # 2 and 1/2: mean 0 in logarithms, standard error ln 2, one degree of freedom.
+    table = load_run(write_run(tmp_path, [make_row(replicate=r, speedup=s) for r, s in ((1, 2.0), (2, 0.5))]))
+    assert cell(table, 1, "custom", "speedup") == pytest.approx(1.0)
+    assert cell(table, 1, "custom", "speedup_high") == pytest.approx(2 ** T_975[0])
+    assert cell(table, 1, "custom", "speedup_low") == pytest.approx(2 ** -T_975[0])
+    assert cell(table, 1, "custom", "speed_verdict") == "provisional"
+
+
+def test_a_failed_cell_is_a_row_with_empty_numbers(table: pd.DataFrame) -> None:
+    assert cell(table, 2, "official", "status") == "crashed"
+    for column in REPORT_COLUMNS:
+        if column.kind == "float":
+            assert cell(table, 2, "official", column.name) is pd.NA
+
+
+def test_a_point_that_one_replicate_lost_keeps_the_numbers_and_says_so(table: pd.DataFrame) -> None:
+    assert cell(table, 2, "custom", "status") == "ok"
+    assert cell(table, 2, "custom", "num_replicates") == 1
+    assert cell(table, 2, "custom", "speedup") is pd.NA
+    assert cell(table, 2, "custom", "warnings") == (
+        "neighbour, busy; 1 of 2 replicates not measured: oom, can't allocate memory: you tried to allocate 12, or more"
+    )
+
+
+def test_the_worst_verdict_of_the_replicates_speaks(tmp_path: Path) -> None:
+    rows = [
+        make_row(replicate=replicate, check_verdict=verdict) for replicate, verdict in enumerate(["pass", "fail"], 1)
+    ]
+    assert load_run(write_run(tmp_path, rows)).iloc[0]["check_verdict"] == "fail"
+
+
+def test_five_replicates_allow_a_verdict(tmp_path: Path) -> None:
+    rows = [make_row(replicate=r, speedup=s, noise_floor=0.0) for r, s in enumerate([1.5, 1.51, 1.52, 1.5, 1.49], 1)]
+    assert load_run(write_run(tmp_path, rows)).iloc[0]["speed_verdict"] == "faster"
+
+
+def test_a_run_without_rows_is_an_empty_table_of_the_same_columns(tmp_path: Path) -> None:
+    empty = load_run(write_run(tmp_path, []))
+    assert empty.empty
+    assert list(empty.columns) == names(REPORT_COLUMNS)
+    assert report_csv(empty) == ",".join(names(REPORT_COLUMNS)) + "\n"
+    assert load_samples(tmp_path).empty
+
+
+def test_a_folder_without_a_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no run"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "=HYPERLINK(1)"])
+def test_a_text_that_a_spreadsheet_takes_for_a_formula_is_quoted(tmp_path: Path, text: str) -> None:
+    table = load_run(write_run(tmp_path, [lost_row("custom", "error", text)]))
+    table["status_reason"] = pd.array([text], dtype="string")  # also what the writer would not have let through
+    (row,) = csv.DictReader(io.StringIO(report_csv(table)))
+    assert row["status_reason"] == "'" + text
+
+
+def test_an_ordinary_text_and_a_negative_number_are_not_quoted(tmp_path: Path) -> None:
+    table = load_run(write_run(tmp_path, [make_row(noise_floor=-0.5, warnings="a=b, c")]))
+    (row,) = csv.DictReader(io.StringIO(report_csv(table)))
+    assert (row["noise_floor"], row["warnings"]) == ("-0.5", "a=b, c")
+
+
+@settings(max_examples=10)
+@given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(0, 2**63 - 1)), min_size=20, max_size=40))
+def test_numbers_survive_the_way_through_both_files_in_full_precision(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[float, int]]
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "precision"
+    (folder / MEASUREMENTS_FILE).unlink(missing_ok=True)
+    rows = [make_row(point=point, latency_median_ms=cell[0], seed=cell[1]) for point, cell in enumerate(cells, 1)]
+    table = load_run(write_run(folder, rows))
+    assert list(zip(table["latency_median_ms"], table["seed"], strict=True)) == cells
+    back = csv.DictReader(io.StringIO(report_csv(table)))
+    assert [(float(row["latency_median_ms"]), int(row["seed"])) for row in back] == cells
+
+
+def test_large_counts_beside_an_empty_cell_keep_every_digit(tmp_path: Path) -> None:
+    rows = [make_row("custom", num_samples=2**53 + 1), lost_row("official", "oom", "x")]
+    assert load_run(write_run(tmp_path, rows)).iloc[0]["num_samples"] == 2**53 + 1
+
+
+def test_a_cell_that_is_no_number_is_missing(tmp_path: Path) -> None:
+    rows = [make_row(latency_median_ms="fast", num_samples="2.5", bias="perhaps")]
+    row = load_measurements(write_run(tmp_path, rows)).iloc[0]
+    assert row["latency_median_ms"] is pd.NA
+    assert row["num_samples"] is pd.NA
+    assert row["bias"] is pd.NA
+
+
+def test_the_report_is_written_into_the_runs_folder_or_where_it_is_asked_for(tmp_path: Path) -> None:
+    folder = golden_run(tmp_path / "made-up")
+    assert write_report(folder) == folder / "report.csv"
+    elsewhere = write_report(folder, tmp_path / "mine.csv")
+    assert elsewhere.read_bytes() == (folder / "report.csv").read_bytes() == report_csv(load_run(folder)).encode()
+
+
+def test_measurements_are_one_row_per_replicate(tmp_path: Path) -> None:
+    rows = load_measurements(golden_run(tmp_path))
+    assert len(rows) == 8
+    assert list(rows.columns) == names(MEASUREMENT_COLUMNS)
+    assert rows["head_dim"].tolist() == [5] * 8
+
+
+def test_the_environment_stands_in_every_row(table: pd.DataFrame) -> None:
+    assert table["torch_version"].tolist() == ["2.13.0"] * 4
+    assert table["heap"].tolist() == [make_run().settings.heap] * 4
