@@ -16,10 +16,10 @@ D_MODEL, NUM_HEADS, BATCH_SIZE, SEQ_LEN, SEED = 8, 2, 2, 5, 42
 TOLERANCE = 1e-5
 
 STAGES = {
-    "values": "the value projection, or how it is split into heads",
+    "values": "the value projection, or how heads are split and put side by side again",
     "weights": "the softmax: a query's attention weights do not sum to 1 over the keys",
     "scores": "the scores: the query or key projection, their product, or its scale",
-    "output": "the output projection, or how the heads are put side by side before it",
+    "output": "the output projection",
 }
 
 
@@ -51,10 +51,10 @@ def explanation(error: float) -> list[str]:
     return [
         f"Maximum error: {error:.2e}. Consistency check passed.",
         "",
-        "mha.MultiHeadAttention and torch.nn.MultiheadAttention were given the same weights and the same input",
-        f"(d_model {D_MODEL}, {NUM_HEADS} heads, batch {BATCH_SIZE}, seq_len {SEQ_LEN}, seed {SEED}, float32, no bias). "
-        "The error is the largest",
-        f"absolute difference between their outputs; the tolerance is {TOLERANCE:.0e}. 0.00e+00 means equal bit for bit.",
+        "mha.MultiHeadAttention and torch.nn.MultiheadAttention were given the same weights (float32, no bias) and the",
+        f"same input (d_model {D_MODEL}, {NUM_HEADS} heads, batch {BATCH_SIZE}, seq_len {SEQ_LEN}, seed {SEED}).",
+        f"The error is the largest absolute difference between their outputs; the tolerance is {TOLERANCE:.0e};",
+        "0.00e+00 means equal bit for bit.",
         f"torch {torch.__version__}",
     ]
 
@@ -79,16 +79,17 @@ def likely_cause(
         if num_non_finite:
             told.append(f"{num_non_finite} of {values.numel()} elements from {name} are NaN or infinite.")
     strays = [
-        f"Likely wrong: {name} strays from the float64 truth, first in {STAGES[stage]}."
+        f"Likely wrong: {name}; it strays from the float64 truth, first in {STAGES[stage]}."
         for name, stage in (
             ("mha.MultiHeadAttention", first_stray_stage(layer, lambda module, probe: module(probe), x)),
-            ("torch.nn.MultiheadAttention", first_stray_stage(official, call_official, x)),
+            (
+                "torch.nn.MultiheadAttention",
+                first_stray_stage(official, lambda module, probe: module(probe, probe, probe)[0], x),
+            ),
         )
         if stage is not None
     ]
-    nothing = (
-        f"Both are near the float64 truth ({2 * TOLERANCE:.0e} or so): rounding on this machine is coarser than usual."
-    )
+    nothing = "Likely wrong: neither layer; both are near the float64 truth, and rounding here exceeds the tolerance."
     return told + (strays or [nothing])
 
 

@@ -102,7 +102,9 @@ class MultiHeadAttention(PackedProjections):
             # time at long sequences, where a fresh block for the weights costs more in page faults than its softmax.
             scores = self._scores(q.mul_(self.scale), k)
             attn_weights = torch.softmax(scores, -1, out=scores) if _SOFTMAX_TAKES_OUT else torch.softmax(scores, -1)
-            context = torch.bmm(attn_weights, v, out=qkv[1].view(heads, seq_len, head_dim))  # over the keys
+            # Over the queries. Not over the keys: those begin anywhere in the block, and a product's last bits hang on
+            # whether its memory begins at a multiple of 64 bytes, as a fresh tensor's does and the block's.
+            context = torch.bmm(attn_weights, v, out=qkv[0].view(heads, seq_len, head_dim))
         del scores, attn_weights  # before the rest allocates
 
         context = context.transpose(0, 1).reshape(seq_len * batch_size, d_model)  # heads side by side again
