@@ -20,6 +20,9 @@ from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 PANEL_HEIGHT = 220
 HEADER_HEIGHT = 106
 MAX_PANELS = 24
+MAX_X_TICKS = 8
+# Room beside the first and the last point, as a part of the axis.
+EDGE = 0.14
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,14 +211,21 @@ def _x_axes(figure: go.Figure, view: View, axes: Mapping[str, Sequence[Any]], sh
     figure.update_xaxes(showticklabels=True)
     title = {"text": formatting.axis_label(view.x), "standoff": 6}
     figure.update_xaxes(title=title, row=-(-len(shown) // _columns(shown)))
-    if view.x not in SIZES:
-        figure.update_xaxes(type="category")
-        return
     values = list(axes.get(view.x, ()))
-    if values:
-        figure.update_xaxes(tickmode="array", tickvals=values, ticktext=[str(value) for value in values])
-    if view.log_x:
-        figure.update_xaxes(type="log")
+    if view.x not in SIZES:
+        names = [formatting.axis_value(view.x, value) for value in values]
+        reach = [-EDGE * 3, len(names) - 1 + EDGE * 3]
+        figure.update_xaxes(type="category", categoryarray=names, range=reach if names else None)
+        return
+    if len(values) > 1:
+        # By hand, so that all panels have the same range, whatever of them is measured yet.
+        ends = [math.log10(value) if view.log_x else value for value in (min(values), max(values))]
+        edge = EDGE * (ends[1] - ends[0])
+        figure.update_xaxes(range=[ends[0] - edge, ends[1] + edge])
+    ticks = values[:: -(-len(values) // MAX_X_TICKS)] if values else []
+    if ticks:
+        figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=[str(value) for value in ticks])
+    figure.update_xaxes(type="log" if view.log_x else "linear")
 
 
 def _y_axes(figure: go.Figure, scale: Scale) -> None:

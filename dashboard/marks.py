@@ -68,8 +68,7 @@ def add_marks(figure: go.Figure, rows: pd.DataFrame, metric: Metric, x: str, top
     """Marks in red, once for each x and kind, what has no number: failed points, and outputs that are not finite."""
     failed = rows[rows["status"] != "ok"]
     for (value, status), group in failed.groupby([x, "status"], sort=True):
-        text = "no such layer" if status == "invalid" else str(status)
-        _add(figure, _x_value(x, value), top, text, _reasons(group), place)
+        _add(figure, _x_value(x, value), top, str(status), _reasons(group), place)
     not_finite = rows[rows[metric.column].notna() & ~is_finite(rows[metric.column])]
     for value, group in not_finite.groupby(x, sort=True):
         _add(figure, _x_value(x, value), top, "not finite", _names(group) + ": the output holds NaN or inf", place)

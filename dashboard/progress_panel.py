@@ -115,9 +115,12 @@ def _show_end(run: Run, *, is_free: bool) -> None:
     if run.state == "finished":
         return
     done = f"{run.progress.done} of {count(run.progress.total, 'point')}"
-    reason = f": {plain(run.state_reason)}" if run.state_reason else ""
+    passes = f", {run.settings.replicates} replicates together" if run.settings.replicates > 1 else ""
+    job = services.jobs().of(run.run_id)
+    is_wanted = job is not None and job.stop_requested  # by whoever reads this: no news
+    reason = f": {plain(run.state_reason)}" if run.state_reason and not is_wanted else ""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"**{run.state.capitalize()}** after {done}{reason}")
+        st.markdown(f"**{run.state.capitalize()}** after {done}{passes}{reason}")
         st.button("Resume", key="resume", disabled=not is_free, on_click=_resume, args=(run,))
 
 

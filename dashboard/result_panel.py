@@ -25,12 +25,11 @@ CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsT
 
 
 def show(run: Run, table: pd.DataFrame) -> None:
-    """Draws the run from top to bottom; a run without rows yet says so."""
+    """Draws the run from top to bottom; a run without rows yet says so, and has its charts empty in their places."""
     if table.empty:
         st.info(
             "No rows yet: the first point is being measured." if run.state == "running" else "This run has no rows."
         )
-        return
     found = headlines(table)
     for place, headline in zip(st.columns(max(1, len(found)), gap="small"), found, strict=False):
         with place:

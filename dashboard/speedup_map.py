@@ -14,6 +14,7 @@ from plotly.subplots import make_subplots
 from dashboard.axes import CONTENDER, label
 from dashboard.charts import select
 from dashboard.formatting import axis_label, axis_value, ratio
+from profiling.settings import REFERENCES
 
 ROW_HEIGHT = 34
 # Blue where the contender is faster, brown where it is slower, white where nothing is between them.
@@ -24,11 +25,13 @@ UNRELIABLE_CELL = "#9a9a9a"
 def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) -> go.Figure:
     """Draws `speedup` as colour, log2(ratio), the same distance for 2× and 0.5×; cells without it say why."""
     compared = table[table["reference"].notna()]
-    contenders = [name for name in axes[CONTENDER] if compared["contender"].eq(name).any()]
+    contenders = [name for name in axes[CONTENDER] if REFERENCES.get(name)]
     down = [axis for axis in axes if axis not in (x, CONTENDER)]
     combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
     columns = list(axes.get(x, ())) or sorted(table[x].dropna().unique())
-    figure = make_subplots(rows=max(1, len(contenders)), cols=1, subplot_titles=_titles(compared, contenders))
+    figure = make_subplots(
+        rows=max(1, len(contenders)), cols=1, subplot_titles=[f"{name} over {REFERENCES[name]}" for name in contenders]
+    )
     for position, name in enumerate(contenders):
         rows = select(compared, {CONTENDER: name})
         cells = [[_cell(select(rows, {**where, x: value})) for value in columns] for where in combinations]
@@ -104,10 +107,6 @@ def _unreliable(
 def _bound(compared: pd.DataFrame) -> float:
     logs = [abs(math.log2(value)) for value in compared["speedup"].dropna() if value > 0]
     return max([*logs, math.log2(1.1)])
-
-
-def _titles(compared: pd.DataFrame, contenders: Sequence[str]) -> list[str]:
-    return [f"{name} over {select(compared, {CONTENDER: name})['reference'].iloc[0]}" for name in contenders]
 
 
 def _finish(

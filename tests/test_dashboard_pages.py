@@ -73,6 +73,14 @@ def test_the_newest_run_is_drawn_at_first(results):
 
 
 @pytest.mark.parametrize("tab", ["Latency", "Memory", "Max error", "Speed-up map"])
+def test_a_run_without_rows_yet_has_its_charts_in_place(results, tab):
+    make_run(results / "r", grid=GRID, state="running", done=0)
+    app = opened(tab=tab)
+    assert "No rows yet" in text(app)
+    assert len(app.get("plotly_chart")) == 1
+
+
+@pytest.mark.parametrize("tab", ["Latency", "Memory", "Max error", "Speed-up map"])
 def test_every_chart_tab_draws_one_chart_with_a_takeaway(results, tab):
     make_run(results / "r", grid=GRID)
     charts = opened(tab=tab).get("plotly_chart")

@@ -9,6 +9,18 @@ from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
 from profiling.runs import list_runs, results_dir
 
+# Between a phone and a wide screen three columns are too many: the check goes below.
+NARROWER = """
+<style>
+@media (min-width: 641px) and (max-width: 1180px) {
+  .st-key-layout > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
+  .st-key-layout > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:nth-child(1) { flex: 1 1 260px; }
+  .st-key-layout > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:nth-child(2) { flex: 2 1 380px; }
+  .st-key-layout > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:nth-child(3) { flex: 1 1 100%; }
+}
+</style>
+"""
+
 
 def show() -> None:
     """Draws the view from top to bottom, left to right."""
@@ -20,7 +32,9 @@ def show() -> None:
     table = None if run is None else store.table_of(run)
 
     _show_title(checks.machine, checks.machine_error)
-    left, middle, right = st.columns([1.15, 3, 1.15], gap="medium")
+    st.html(NARROWER)
+    with st.container(key="layout"):
+        left, middle, right = st.columns([1.15, 3, 1.15], gap="medium")
     with left:
         wish = controls.show(checks.machine.devices if checks.machine else ())
         start_panel.show(wish, checks.machine, running)

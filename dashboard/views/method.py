@@ -47,8 +47,8 @@ passes up to 2.
 """
 
 HOW = f"""
-1. **Each point is measured in a process of its own kind**: not this page, not the program that supervises the sweep.
-   If it dies, the contender that was running loses its row's numbers, and nothing else.
+1. **Measuring has a process of its own**, apart from this page and from the program that supervises the sweep. If it
+   dies, the contender that was running has a row without numbers, which says why; nothing else is lost.
 2. **The check comes first.** Every contender gets the same weights and input as the official layer.
 3. **Then the times, in rounds.** Each round calls every contender once, in a fresh random order, so that what disturbs
    one disturbs all. Calls are repeated within a sample until it lasts well above the clock's resolution. At least
