@@ -91,15 +91,18 @@ class MultiHeadAttention(PackedProjections):
 
         # Heads are seen by a transpose, not copied: a copy is laid out otherwise, and changes the last bits too.
         heads, head_dim = batch_size * self.num_heads, self.head_dim
-        q, k, v = qkv.view(3, seq_len, heads, head_dim).transpose(1, 2).unbind()  # each (B*H, S, D)
+        qkv = qkv.view(3, seq_len, heads, head_dim)  # (3, S, B*H, D)
 
         if torch.is_grad_enabled():
+            # Taken apart first, so that their gradients are put together in the official layer's layout.
+            q, k, v = (part.transpose(0, 1) for part in qkv.unbind())  # each (B*H, S, D)
             scores = self._scores(q * self.scale, k)  # (B*H, S, S)
             attn_weights = torch.softmax(scores, -1)
             context = torch.bmm(attn_weights, v)  # (B*H, S, D)
         else:
-            # The same arithmetic over tensors that are no longer needed. It saves half the memory, and most of the
-            # time at long sequences, where a fresh block for the weights costs more in page faults than its softmax.
+            # The same arithmetic over tensors that are no longer needed. It saves half the memory, and time at long
+            # sequences, where a fresh block for the weights costs more in page faults than their softmax.
+            q, k, v = qkv.transpose(1, 2).unbind()
             scores = self._scores(q.mul_(self.scale), k)
             attn_weights = torch.softmax(scores, -1, out=scores) if _SOFTMAX_TAKES_OUT else torch.softmax(scores, -1)
             # Over the queries. Not over the keys: those begin anywhere in the block, and a product's last bits hang on
@@ -165,7 +168,11 @@ class FusedMultiHeadAttention(PackedProjections):
         qkv = F.linear(x.transpose(0, 1), in_weight, in_bias)  # (S, B, 3E)
         qkv = qkv.view(seq_len, batch_size, 3, self.num_heads, self.head_dim)
         qkv = qkv.permute(2, 0, 1, 3, 4).contiguous()  # (3, S, B, H, D)
-        q, k, v = qkv.permute(0, 2, 3, 1, 4).unbind()  # each (B, H, S, D)
+        if torch.is_grad_enabled():
+            # Taken apart first, so that their gradients are put together in the official layer's layout.
+            q, k, v = (part.permute(1, 2, 0, 3) for part in qkv.unbind())  # each (B, H, S, D)
+        else:
+            q, k, v = qkv.permute(0, 2, 3, 1, 4).unbind()  # the same in fewer calls
 
         context = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)  # (B, H, S, D)
         del qkv, q, k, v  # before the rest allocates

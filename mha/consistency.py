@@ -72,7 +72,8 @@ def check_consistency(
     verdict, reason = "pass", ""
     for shape in shapes:
         try:
-            comparison, at_shape = _compare_at(shape, settings)
+            with _own_random_state(device):
+                comparison, at_shape = _compare_at(shape, settings)
         except _Stopped as stop:
             verdict, reason = stop.verdict, f"at {shape}: {stop}"
             break
@@ -155,11 +156,11 @@ def _build(shape: Shape, settings: _Settings) -> nn.Module:
     options = {"bias": settings.bias, "causal": settings.causal}
     taken = inspect.signature(settings.layer).parameters
     options = {name: value for name, value in options.items() if name in taken and value is not None}
-    with _own_random_state(settings.device, settings.seed):
-        try:
-            layer = settings.layer(shape.d_model, shape.num_heads, **options)
-        except Exception as error:  # whatever a user's constructor raises is the answer
-            raise _Stopped("error", f"building the layer raised {_words(error)}") from error
+    torch.manual_seed(settings.seed)
+    try:
+        layer = settings.layer(shape.d_model, shape.num_heads, **options)
+    except Exception as error:  # whatever a user's constructor raises is the answer
+        raise _Stopped("error", f"building the layer raised {_words(error)}") from error
     if not isinstance(layer, nn.Module):
         raise _Stopped("error", f"the layer is a {type(layer).__name__}, not a torch.nn.Module")
     return layer.to(device=settings.device, dtype=settings.dtype).eval()
@@ -186,7 +187,7 @@ def _official_with_same_weights(
 
 def _run_twice(layer: nn.Module, x: Tensor, settings: _Settings) -> Tensor:
     """The layer's output, after seeing that a second run under another seed gives the same."""
-    first, second = (_run(layer, x, settings.seed + i, settings.device) for i in range(2))
+    first, second = (_run(layer, x, settings.seed + i) for i in range(2))
     if first.shape != second.shape or not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
         raise _Stopped(
             "fail", "two runs on the same input differ in eval mode: something random, such as dropout, is still on"
@@ -194,12 +195,13 @@ def _run_twice(layer: nn.Module, x: Tensor, settings: _Settings) -> Tensor:
     return first
 
 
-def _run(layer: nn.Module, x: Tensor, seed: int, device: torch.device | str) -> Tensor:
-    with torch.no_grad(), _own_random_state(device, seed):
-        try:
+def _run(layer: nn.Module, x: Tensor, seed: int) -> Tensor:
+    torch.manual_seed(seed)
+    try:
+        with torch.no_grad():
             output = layer(x.clone())  # a clone, so that a layer that writes to its input spoils only its own
-        except Exception as error:  # whatever a user's layer raises is the answer
-            raise _Stopped("error", f"the layer raised {_words(error)}") from error
+    except Exception as error:  # whatever a user's layer raises is the answer
+        raise _Stopped("error", f"the layer raised {_words(error)}") from error
     if isinstance(output, tuple) and output:
         output = output[0]  # (output, attention weights), as the official layer returns
     if not isinstance(output, Tensor):
@@ -208,11 +210,10 @@ def _run(layer: nn.Module, x: Tensor, seed: int, device: torch.device | str) -> 
 
 
 @contextlib.contextmanager
-def _own_random_state(device: torch.device | str, seed: int) -> Iterator[None]:
-    """Seed within, and put the global random state back after."""
+def _own_random_state(device: torch.device | str) -> Iterator[None]:
+    """Put the global random state back after, the device's too."""
     device = torch.device(device)
     with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        torch.manual_seed(seed)
         yield
 
 

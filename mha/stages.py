@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +12,12 @@ from torch import Tensor, nn
 from mha.oracle import AttentionWeights, oracle
 from mha.transplant import slots
 
+Layer = TypeVar("Layer", bound=nn.Module)
+
 STRAYS_ABOVE = 1e-4  # of the largest true value: far above rounding in float32, far below any real fault
 
 
-def first_stray_stage(layer: nn.Module, call: Callable[[nn.Module, Tensor], Tensor], x: Tensor) -> str | None:
+def first_stray_stage(layer: Layer, call: Callable[[Layer, Tensor], Tensor], x: Tensor) -> str | None:
     """Name the first stage of a layer that is off from the float64 oracle, or None where the whole is right.
 
     - ``values``: with W_Q = 0 the attention is uniform, and with W_O = 1 the output is each head's mean of the values.

@@ -54,11 +54,18 @@ def assert_same_bits(layer, official, x):
         assert torch.equal(layer(x), official_output(layer, official, x))
 
 
-def gradients(layer, out_projection, run, x, upstream):
+def gradients(layer, run, x, upstream):
     x = x.clone().requires_grad_()
     layer.zero_grad()
     run(x).backward(upstream)
-    return [x.grad, layer.in_proj_weight.grad, out_projection.weight.grad]
+    return [x.grad, *(parameter.grad for parameter in layer.parameters())]
+
+
+def assert_same_gradient_bits(layer, official, x):
+    upstream = torch.randn(x.shape).to(x.dtype)
+    mine = gradients(layer, layer, x, upstream)
+    theirs = gradients(official, lambda x: official_output(layer, official, x), x, upstream)
+    assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -92,10 +99,7 @@ def test_any_shape_equals_official_bit_for_bit(cls, num_heads, head_dim, batch_s
     x = torch.randn(batch_size, seq_len, d_model, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
         assert torch.equal(layer(x), official_output(layer, official, x))
-    upstream = torch.randn(x.shape)
-    mine = gradients(layer, layer.W_O, layer, x, upstream)
-    theirs = gradients(official, official.out_proj, lambda x: official_output(layer, official, x), x, upstream)
-    assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    assert_same_gradient_bits(layer, official, x)
 
 
 @pytest.mark.parametrize("cls", LAYERS)
@@ -104,7 +108,18 @@ def test_any_shape_equals_official_bit_for_bit(cls, num_heads, head_dim, batch_s
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 def test_bias_causal_and_other_dtypes_equal_official_bit_for_bit(cls, causal, bias, dtype):
     layer, official = pair(cls, 42, 3, bias=bias, causal=causal, dtype=dtype)
-    assert_same_bits(layer, official, torch.randn(2, 17, 42, dtype=dtype))
+    x = torch.randn(2, 17, 42, dtype=dtype)
+    assert_same_bits(layer, official, x)
+    assert_same_gradient_bits(layer, official, x)
+
+
+@pytest.mark.parametrize("cls", LAYERS)
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients_with_head_dim_1_equal_official_bit_for_bit(cls, bias):
+    # Here the gradients of q, k and v can be seen as one block without a copy, in a layout of another order.
+    for seed in range(10):
+        layer, official = pair(cls, 8, 8, bias=bias, seed=seed)
+        assert_same_gradient_bits(layer, official, torch.randn(1, 84, 8))
 
 
 @pytest.mark.parametrize("cls", LAYERS)
