@@ -24,14 +24,18 @@ def is_followed(run: Run | None) -> bool:
 
 def show(run: Run | None, running: Run | None) -> None:
     """Draws the progress of `running`, and what became of `run`; a fragment that ticks only while one is alive."""
+    ticking, ended, refused = (st.container() for _ in range(3))
     starting = services.jobs().alive()
     watched = running.run_id if running else starting.run_id if starting else None
     if watched is not None:
         remember_drawn(watched)
-        st.fragment(_watch, run_every=TICK_S)(watched, run.run_id if run else None)
+        with ticking:
+            st.fragment(_watch, run_every=TICK_S)(watched, run.run_id if run else None)
     if run is not None and run.state != "running":
-        _show_end(run, is_free=watched is None)
-    _show_refusal(services.jobs().last, run)
+        with ended:
+            _show_end(run, is_free=watched is None)
+    with refused:
+        _show_refusal(services.jobs().last, run)
 
 
 def remember_drawn(run_id: str) -> None:

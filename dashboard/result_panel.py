@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from dashboard import session, takeaway
-from dashboard.axes import panel_values, values_of
+from dashboard.axes import View, panel_values, values_of
 from dashboard.charts import MAX_PANELS, line_chart
 from dashboard.formatting import count, error, plain, ratio
 from dashboard.headline_text import headline_caption
@@ -20,7 +21,14 @@ from dashboard.view_choice import choose_view
 from profiling.runs import Run
 from profiling.table import report_csv
 
-TABS = ("Latency", "Memory", "Max error", "Speed-up map", "Table")
+# The tabs with lines: the key of what they show, and the choices.
+LINE_TABS = {
+    "Latency": (session.LATENCY_AS, LATENCY_VIEWS),
+    "Memory": (session.MEMORY_AS, MEMORY_VIEWS),
+    "Max error": (session.ERROR_AS, ERROR_VIEWS),
+}
+MAP_TAB = "Speed-up map"
+TABS = (*LINE_TABS, MAP_TAB, "Table")
 CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 
@@ -34,14 +42,7 @@ def show(run: Run, table: pd.DataFrame) -> None:
     for place, headline in zip(st.columns(max(1, len(found)), gap="small"), found, strict=False):
         with place:
             _show_headline(headline)
-    tabs = dict(zip(TABS, st.tabs(TABS, key=session.TAB, bind="query-params"), strict=True))
-    _show_lines(run, table, tabs)
-    if tabs["Speed-up map"].open:
-        with tabs["Speed-up map"]:
-            _show_map(run, table)
-    if tabs["Table"].open:
-        with tabs["Table"]:
-            show_table(table)
+    _show_tabs(run, table)
     _show_unmeasured(table)
     st.download_button(
         "Download CSV",
@@ -72,48 +73,52 @@ def _show_headline(headline: Headline) -> None:
         st.caption(headline_caption(headline))
 
 
-def _show_lines(run: Run, table: pd.DataFrame, tabs: Mapping[str, st.delta_generator.DeltaGenerator]) -> None:
-    choices = {
-        "Latency": (session.LATENCY_AS, LATENCY_VIEWS),
-        "Memory": (session.MEMORY_AS, MEMORY_VIEWS),
-        "Max error": (session.ERROR_AS, ERROR_VIEWS),
-    }
-    for name, (key, metrics) in choices.items():
-        if tabs[name].open:
-            with tabs[name]:
-                _show_chart(run, table, _choose_metric(key, metrics), name)
+def _show_tabs(run: Run, table: pd.DataFrame) -> None:
+    """Every choice is drawn each time, though its tab be closed: what is not drawn falls out of the URL."""
+    tabs = dict(zip(TABS, st.tabs(TABS, key=session.TAB, bind="query-params"), strict=True))
+    chosen = next((name for name in TABS if tabs[name].open), TABS[0])
+    metrics = {name: _choose_metric(tabs[name], key, views) for name, (key, views) in LINE_TABS.items()}
+    place = tabs[chosen].container()
+    view = _choose_view(run, tabs, chosen)
+    with place:
+        if chosen in metrics:
+            _show_chart(run, table, metrics[chosen], view, chosen)
+        elif chosen == MAP_TAB:
+            _show_map(run, table, view)
+        else:
+            show_table(table)
 
 
-def _choose_metric(key: str, metrics: Mapping[str, Metric]) -> Metric:
+def _choose_metric(tab: Any, key: str, metrics: Mapping[str, Metric]) -> Metric:
     options = list(metrics)
-    chosen = st.segmented_control(
+    chosen = tab.segmented_control(
         "Show", options, default=options[0], key=key, bind="query-params", label_visibility="collapsed"
     )
     return metrics.get(chosen or options[0], metrics[options[0]])
 
 
-def _show_chart(run: Run, table: pd.DataFrame, metric: Metric, name: str) -> None:
-    place = st.container()
-    view = choose_view(run)
+def _choose_view(run: Run, tabs: Mapping[str, Any], chosen: str) -> View:
+    home = chosen if chosen in LINE_TABS else TABS[0]
+    row = tabs[home].container(horizontal=True, vertical_alignment="bottom", gap="small", key="view_choice")
+    return choose_view(run, x_place=tabs[MAP_TAB] if chosen == MAP_TAB else row, place=row)
+
+
+def _show_chart(run: Run, table: pd.DataFrame, metric: Metric, view: View, name: str) -> None:
     panels = panel_values(run, view)
     figure = line_chart(table, metric, view, values_of(run), panels)
-    with place:
-        st.plotly_chart(figure, key=f"chart_{name}", config=CHART_CONFIG, alt=takeaway.of_lines(table, metric, name))
-        if len(panels) > MAX_PANELS:
-            st.caption(f"The first {MAX_PANELS} of {len(panels)} panels: choose one axis under Panels.")
-        if metric.compares and takeaway.has_failing(table):
-            st.caption("Grey marks do not count: at that shape the layer does not pass the check.")
+    st.plotly_chart(figure, key=f"chart_{name}", config=CHART_CONFIG, alt=takeaway.of_lines(table, metric, name))
+    if len(panels) > MAX_PANELS:
+        st.caption(f"The first {MAX_PANELS} of {len(panels)} panels: choose one axis under Panels.")
+    if metric.compares and takeaway.has_failing(table):
+        st.caption("Grey marks do not count: at that shape the layer does not pass the check.")
 
 
-def _show_map(run: Run, table: pd.DataFrame) -> None:
-    place = st.container()
-    view = choose_view(run, only_x=True)
+def _show_map(run: Run, table: pd.DataFrame, view: View) -> None:
     figure = speedup_map(table, view.x, values_of(run))
-    with place:
-        st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table))
-        st.caption(
-            "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count."
-        )
+    st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table))
+    st.caption(
+        "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count."
+    )
 
 
 def _show_unmeasured(table: pd.DataFrame) -> None:

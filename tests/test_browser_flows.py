@@ -138,7 +138,7 @@ def wait_for_point(page: Page) -> None:
 
 
 def stop(page: Page) -> None:
-    page.get_by_role("button", name="Stop").click()
+    page.locator(".st-key-stop").get_by_role("button").click()
     wait_until_free(page)
 
 

@@ -9,9 +9,11 @@ from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
 from profiling.runs import list_runs, results_dir
 
-# Between a phone and a wide screen three columns are too many: the check goes below.
-NARROWER = """
+# Between a phone and a wide screen three columns are too many: the check goes below. And while the page redraws itself,
+# Streamlit shows a Stop of its own, which stops no sweep.
+STYLE = """
 <style>
+[data-testid="stStatusWidget"] button { display: none; }
 @media (min-width: 641px) and (max-width: 1180px) {
   .st-key-layout > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-layout > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:nth-child(1) { flex: 1 1 260px; }
@@ -32,21 +34,25 @@ def show() -> None:
     table = None if run is None else store.table_of(run)
 
     _show_title(checks.machine, checks.machine_error)
-    st.html(NARROWER)
+    st.html(STYLE)
     with st.container(key="layout"):
         left, middle, right = st.columns([1.15, 3, 1.15], gap="medium")
     with left:
         wish = controls.show(checks.machine.devices if checks.machine else ())
         start_panel.show(wish, checks.machine, running)
     with middle:
-        if choice.complaint:
-            st.warning(plain(choice.complaint))
-        if run is not None:
-            run_picker.show(runs, run)
+        # Containers, so that each part stays in its place whatever stands above it.
+        complaint, picker, progress, result = (st.container() for _ in range(4))
+    if choice.complaint:
+        complaint.warning(plain(choice.complaint))
+    with progress:
         progress_panel.show(run, running)
-        if run is None or table is None:
-            st.info("Nothing measured yet. *Run sweep* takes about as long as the estimate beside the button says.")
-        else:
+    if run is None or table is None:
+        result.info("Nothing measured yet. *Run sweep* takes about as long as the estimate beside the button says.")
+    else:
+        with picker:
+            run_picker.show(runs, run)
+        with result:
             result_panel.show(run, table)
     with right:
         check_panel.show(wish, running, None if running is None else store.table_of(running))
