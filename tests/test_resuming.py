@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from made_up_runs import ENVIRONMENT, lost_row, make_row, make_run, write_run
+
+from profiling.resuming import finished_steps, refuse_mismatch, stored_run
+from profiling.runs import MEASUREMENTS_FILE, RunError
+from profiling.settings import SweepSettings
+from profiling.workload import Grid
+
+CONTENDERS = ("custom", "official")
+
+
+def test_a_run_as_it_began_can_go_on() -> None:
+    refuse_mismatch(make_run(), make_run(state="running", pid=7))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"grid": dataclasses.replace(make_run().grid, seq_len=(5, 11))},
+            "its grid had seq_len [5, 7], now [5, 11]",
+        ),
+        (
+            {"settings": dataclasses.replace(make_run().settings, heap="as-is")},
+            "its settings had heap 'pinned', now 'as-is'",
+        ),
+        ({"device": "cuda:0"}, "its device was 'cpu', now 'cuda:0'"),
+        ({"threads": 7}, "its threads was 1, now 7"),
+        (
+            {"environment": ENVIRONMENT | {"torch_version": "2.14.0"}},
+            "its torch version was '2.13.0', now '2.14.0'",
+        ),
+        (
+            {"sources": make_run().sources | {"custom": "edited"}},
+            "its source of custom was 'hash of custom', now 'edited'",
+        ),
+    ],
+)
+def test_a_run_that_differs_is_refused_with_what_differs(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(RunError) as caught:
+        refuse_mismatch(make_run(), make_run(**changes))
+    assert str(caught.value) == f"run made-up cannot be resumed: {words}"
+
+
+def test_another_commit_or_python_may_go_on() -> None:
+    refuse_mismatch(make_run(), make_run(environment=ENVIRONMENT | {"commit": "other", "python_version": "3.12"}))
+
+
+def test_a_new_run_takes_a_new_or_an_empty_folder(tmp_path: Path) -> None:
+    assert stored_run(tmp_path / "new", resume=False) is None
+    assert stored_run(tmp_path, resume=False) is None
+
+
+def test_a_new_run_leaves_what_is_there_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="is not empty and holds no run"):
+        stored_run(tmp_path, resume=False)
+    with pytest.raises(RunError, match="is not empty and holds no run"):
+        stored_run(tmp_path / "thesis.txt", resume=False)
+
+
+def test_an_existing_run_is_gone_on_with_only_when_asked(tmp_path: Path) -> None:
+    write_run(tmp_path, [])
+    with pytest.raises(RunError, match="already holds run made-up: give --resume"):
+        stored_run(tmp_path, resume=False)
+    assert stored_run(tmp_path, resume=True) is not None
+
+
+def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no run"):
+        stored_run(tmp_path / "none", resume=True)
+
+
+def test_a_run_that_is_still_running_cannot_be_resumed(tmp_path: Path) -> None:
+    me = psutil.Process()
+    write_run(tmp_path, [], state="running", pid=me.pid, process_started=me.create_time())
+    with pytest.raises(RunError, match=rf"is still running \(process {os.getpid()}\)"):
+        stored_run(tmp_path, resume=True)
+
+
+def test_a_step_is_finished_once_every_contender_has_a_row(tmp_path: Path) -> None:
+    rows = [
+        make_row("custom", point=1),
+        make_row("official", point=1),
+        make_row("custom", point=2),
+        lost_row("custom", "oom", "x", point=1, replicate=2),
+        lost_row("official", "invalid", "x", point=1, replicate=2),
+    ]
+    write_run(tmp_path, rows)
+    assert finished_steps(tmp_path, CONTENDERS) == {(1, 1), (2, 1)}
+    assert finished_steps(tmp_path, ("custom",)) == {(1, 1), (1, 2), (2, 1)}
+
+
+def test_a_torn_row_does_not_finish_its_step(tmp_path: Path) -> None:
+    write_run(tmp_path, [make_row("custom"), make_row("official")])
+    path = tmp_path / MEASUREMENTS_FILE
+    path.write_bytes(path.read_bytes()[:-3])
+    assert finished_steps(tmp_path, CONTENDERS) == set()
+
+
+def test_a_row_whose_place_is_no_number_finishes_nothing(tmp_path: Path) -> None:
+    write_run(tmp_path, [make_row("custom") | {"point": "²"}, make_row("official") | {"replicate": "x"}])
+    assert finished_steps(tmp_path, CONTENDERS) == set()
+
+
+def test_what_is_compared_is_what_a_run_is_made_of() -> None:
+    """Every field of the grid and the settings counts: one that is added later is compared as well."""
+    for field in dataclasses.fields(Grid):
+        assert field.name in make_run().grid.to_dict()
+    for field in dataclasses.fields(SweepSettings):
+        assert field.name in make_run().settings.to_dict()

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from made_up_runs import make_workload
+
+from profiling.estimate import workload_seconds
+from profiling.settings import SweepSettings
+from profiling.sweep_clock import SweepClock
+
+SETTINGS = SweepSettings(contenders=("custom", "official"), replicates=3)
+SHORT, LONG = make_workload(seq_len=7), make_workload(seq_len=4001, d_model=512, num_heads=8)
+COST = {workload: workload_seconds(workload, SETTINGS) for workload in (SHORT, LONG)}
+
+
+class Hand:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_before_anything_is_measured_the_time_left_is_the_estimate() -> None:
+    clock = SweepClock([SHORT, LONG], SETTINGS, set(), Hand())
+    assert clock.seconds_left() == pytest.approx(3 * (COST[SHORT] + COST[LONG]))
+
+
+def test_what_was_measured_before_is_not_left() -> None:
+    clock = SweepClock([SHORT, LONG], SETTINGS, {(1, 2), (2, 2)}, Hand())
+    assert clock.seconds_left() == pytest.approx(3 * COST[SHORT] + COST[LONG])
+
+
+def test_a_machine_twice_as_slow_doubles_what_is_left() -> None:
+    hand = Hand()
+    clock = SweepClock([SHORT, LONG], SETTINGS, set(), hand)
+    hand.now += 2 * COST[SHORT]
+    clock.tick(SHORT)
+    assert clock.seconds_left() == pytest.approx(2 * (2 * COST[SHORT] + 3 * COST[LONG]))
+
+
+def test_an_invalid_point_costs_nothing() -> None:
+    invalid = make_workload(num_heads=3)
+    clock = SweepClock([SHORT, invalid], SETTINGS, set(), Hand())
+    assert clock.seconds_left() == pytest.approx(3 * COST[SHORT])
+    clock.tick(invalid)
+    assert clock.seconds_left() == pytest.approx(3 * COST[SHORT])
+
+
+def test_the_time_left_is_never_negative() -> None:
+    clock = SweepClock([SHORT], SETTINGS, {(1, 1), (2, 1), (3, 1)}, Hand())
+    clock.tick(SHORT)
+    assert clock.seconds_left() == 0.0
