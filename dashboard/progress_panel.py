@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import streamlit as st
@@ -16,31 +18,48 @@ TICK_S = 1.5
 # Drawing takes time from what is being measured, so rows that come faster wait for each other.
 REDRAW_S = 3.0
 
-
-def is_followed(run: Run | None) -> bool:
-    """Whether there is something to watch: this run, or a sweep of ours that has no folder yet."""
-    return (run is not None and run.state == "running") or services.jobs().alive() is not None
+# How much of a run there is: bytes of rows, its state, and whether its process is there, which ends a little later.
+Seen = tuple[int, str, bool]
 
 
-def show(run: Run | None, running: Run | None) -> None:
-    """Draws the progress of `running`, and what became of `run`; a fragment that ticks only while one is alive."""
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """A sweep that is alive, as it was when this page began to be drawn.
+
+    Attributes:
+        run_id: its name.
+        run: what its folder says; None before there is one.
+        seen: how much of it this page shows, to be compared with how much there is.
+    """
+
+    run_id: str
+    run: Run | None
+    seen: Seen
+
+
+def look(runs: Sequence[Run]) -> Watched | None:
+    """The sweep that is alive: one of ours, or one that was started elsewhere. Before anything else is read."""
+    job = services.jobs().alive()
+    running = next((run for run in runs if run.state == "running"), None)
+    if running is None and job is None:
+        return None
+    run_id = running.run_id if running else job.run_id  # type: ignore[union-attr]
+    run = running or _read(run_id)
+    return Watched(run_id, run, _seen(run, is_alive=job is not None and job.run_id == run_id))
+
+
+def show(run: Run | None, watched: Watched | None) -> None:
+    """Draws the progress of `watched`, and how `run` ended; a fragment that ticks only while a sweep is alive."""
     ticking, ended, refused = (st.container() for _ in range(3))
-    starting = services.jobs().alive()
-    watched = running.run_id if running else starting.run_id if starting else None
     if watched is not None:
-        remember_drawn(watched)
+        st.session_state[session.DRAWN] = (watched.run_id, watched.seen, time.monotonic())
         with ticking:
-            st.fragment(_watch, run_every=TICK_S)(watched, run.run_id if run else None)
-    if run is not None and run.state != "running":
+            st.fragment(_watch, run_every=TICK_S)(watched.run_id, run.run_id if run else None)
+    if run is not None and run.state not in ("running", "finished"):
         with ended:
             _show_end(run, is_free=watched is None)
     with refused:
         _show_refusal(services.jobs().last, run)
-
-
-def remember_drawn(run_id: str) -> None:
-    """Notes what of the run is on the page, so that the next tick knows whether more has come."""
-    st.session_state[session.DRAWN_ROWS] = (run_id, _signature(run_id), time.monotonic())
 
 
 def _watch(run_id: str, shown_id: str | None) -> None:
@@ -48,6 +67,9 @@ def _watch(run_id: str, shown_id: str | None) -> None:
     _redraw_if_due(run_id, run)
     if run is None:
         st.progress(0.0, text="Starting: the measuring process loads torch …")
+        return
+    if run.state != "running":
+        st.progress(1.0, text="Finishing …")
         return
     progress = run.progress
     parts = [f"**Point {_point(run)} of {run.grid.num_points}**"]
@@ -78,22 +100,19 @@ def _watch(run_id: str, shown_id: str | None) -> None:
 
 def _redraw_if_due(run_id: str, run: Run | None) -> None:
     """Runs the whole page again where it shows less than there is: rows, or the end."""
-    drawn_id, drawn, drawn_at = st.session_state.get(session.DRAWN_ROWS, (None, None, 0.0))
-    now = _signature(run_id)
+    drawn_id, drawn, drawn_at = st.session_state.get(session.DRAWN, (None, None, 0.0))
+    job = services.jobs().of(run_id)
+    now = _seen(run, is_alive=job is not None and job.is_alive)
     if drawn_id != run_id or now == drawn:
         return
-    only_rows_came = drawn is not None and now[1] == drawn[1]
+    only_rows_came = drawn is not None and now[1:] == drawn[1:]
     if only_rows_came and (st.session_state.get(session.FREEZE) or time.monotonic() - drawn_at < REDRAW_S):
         return
     st.rerun()
 
 
-def _signature(run_id: str) -> tuple[int, str]:
-    run = _read(run_id)
-    if run is None:
-        job = services.jobs().of(run_id)
-        return 0, "starting" if job is not None and job.is_alive else "gone"
-    return store.size_of(run), run.state
+def _seen(run: Run | None, *, is_alive: bool) -> Seen:
+    return (0, "", is_alive) if run is None else (store.size_of(run), run.state, is_alive)
 
 
 def _read(run_id: str) -> Run | None:
@@ -116,8 +135,6 @@ def _elapsed(run: Run) -> float | None:
 
 def _show_end(run: Run, *, is_free: bool) -> None:
     """Says how a run ended that did not finish, and offers to go on with it."""
-    if run.state == "finished":
-        return
     done = f"{run.progress.done} of {count(run.progress.total, 'point')}"
     passes = f", {run.settings.replicates} replicates together" if run.settings.replicates > 1 else ""
     job = services.jobs().of(run.run_id)

@@ -45,7 +45,7 @@ FREEZE = "freeze"
 
 # Kept between reruns of one session, in no URL.
 START_ERROR = "start_error"
-DRAWN_ROWS = "drawn_rows"
+DRAWN = "drawn"
 
 
 def held(axis: str) -> str:

@@ -12,10 +12,9 @@ from dashboard.formatting import count, duration, memory, plain
 from dashboard.jobs import JobError
 from dashboard.live_checks import Machine
 from profiling.estimate import Estimate, estimate
-from profiling.runs import Run
 
 
-def show(wish: Wish, machine: Machine | None, running: Run | None) -> None:
+def show(wish: Wish, machine: Machine | None, *, is_busy: bool) -> None:
     """Draws the estimate and the primary button, which is off where the controls ask for what cannot be."""
     if wish.error:
         st.error(f"{plain(wish.error)}.")
@@ -24,7 +23,6 @@ def show(wish: Wish, machine: Machine | None, running: Run | None) -> None:
         assert wish.settings is not None
         device, threads = where(wish, machine)
         _show_estimate(estimate(wish.grid, wish.settings, device=device, threads=threads))
-    is_busy = running is not None or services.jobs().alive() is not None
     st.button(
         "Run sweep",
         type="primary",

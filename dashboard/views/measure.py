@@ -27,7 +27,8 @@ STYLE = """
 def show() -> None:
     """Draws the view from top to bottom, left to right."""
     runs = list_runs(results_dir())
-    running = next((run for run in runs if run.state == "running"), None)
+    watched = progress_panel.look(runs)
+    running = watched.run if watched and watched.run and watched.run.state == "running" else None
     checks = services.live_checks()
     choice = store.choose(runs, services.jobs().last)
     run = choice.run
@@ -39,14 +40,14 @@ def show() -> None:
         left, middle, right = st.columns([1.15, 3, 1.15], gap="medium")
     with left:
         wish = controls.show(checks.machine.devices if checks.machine else ())
-        start_panel.show(wish, checks.machine, running)
+        start_panel.show(wish, checks.machine, is_busy=watched is not None)
     with middle:
         # Containers, so that each part stays in its place whatever stands above it.
         complaint, picker, progress, result = (st.container() for _ in range(4))
     if choice.complaint:
         complaint.warning(plain(choice.complaint))
     with progress:
-        progress_panel.show(run, running)
+        progress_panel.show(run, watched)
     if run is None or table is None:
         result.info("Nothing measured yet. *Run sweep* takes about as long as the estimate beside the button says.")
     else:
