@@ -91,10 +91,6 @@ def exit_with_success(_: Any) -> Any:
     os._exit(0)
 
 
-def leave(_: Any) -> Any:
-    sys.exit(0)
-
-
 def close_every_descriptor(_: Any) -> Any:
     os.closerange(3, 256)
     hang(_)
@@ -125,7 +121,6 @@ FAULTS = {
     "hang": hang,
     "hang with child": hang_with_a_child_of_its_own,
     "exit 0": exit_with_success,
-    "leave": leave,
     "close descriptors": close_every_descriptor,
     "raise": raise_error,
     "out of memory": be_out_of_memory,
