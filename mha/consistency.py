@@ -56,7 +56,8 @@ def check_consistency(
         d_model, num_heads, batch_size, seq_len: the shape asked for.
         dtype, device: of weights and input.
         bias: whether the official layer has biases; None: as the layer has. Passed on to a class that takes it.
-        causal: the official layer gets a causal mask; passed on to a class that takes it.
+        causal: the official layer gets a causal mask; passed on to a class that takes it; True for a layer whose
+            attribute ``causal`` is.
         need_weights: how the official layer is called; None: False where the layer says it ``attends`` ``"fused"``.
         seed: of weights and input; the global random state is left as it was.
         probes: whether to run the probe shapes too.
@@ -65,6 +66,8 @@ def check_consistency(
         ValueError: where a size is not positive or ``num_heads`` does not divide ``d_model``.
     """
     asked = _asked_shape(layer, d_model, num_heads, batch_size, seq_len)
+    if isinstance(layer, nn.Module):
+        causal = causal or getattr(layer, "causal", False) is True  # a layer that is given ready-made has decided
     settings = _Settings(layer, dtype, device, bias, causal, need_weights, seed)
     shapes = [asked] + (_probe_shapes(layer, asked) if probes else [])
     comparisons: list[ShapeComparison] = []
@@ -139,8 +142,11 @@ def _compare_at(shape: Shape, settings: _Settings) -> tuple[Comparison, tuple[Ma
     if need_weights is None:
         need_weights = getattr(layer, "attends", "explicit") != "fused"
     mask = causal_mask(shape.seq_len, dtype=settings.dtype, device=settings.device) if settings.causal else None
-    with torch.no_grad(), fast_path(False):
-        expected = call_official(official, x, need_weights=need_weights, causal_mask=mask)
+    try:
+        with torch.no_grad(), fast_path(False):
+            expected = call_official(official, x, need_weights=need_weights, causal_mask=mask)
+    except (RuntimeError, TypeError) as error:  # it has no kernel for every dtype on every device
+        raise _Stopped("error", f"the official layer raised {_words(error)}") from error
     output = _run_twice(layer, x, settings)
     if output.shape != expected.shape:
         raise _Stopped(
@@ -151,19 +157,22 @@ def _compare_at(shape: Shape, settings: _Settings) -> tuple[Comparison, tuple[Ma
 
 
 def _build(shape: Shape, settings: _Settings) -> nn.Module:
-    if isinstance(settings.layer, nn.Module):
-        return copy.deepcopy(settings.layer).to(device=settings.device, dtype=settings.dtype).eval()
-    options = {"bias": settings.bias, "causal": settings.causal}
-    taken = inspect.signature(settings.layer).parameters
-    options = {name: value for name, value in options.items() if name in taken and value is not None}
     torch.manual_seed(settings.seed)
     try:
-        layer = settings.layer(shape.d_model, shape.num_heads, **options)
+        layer = _copy_or_construct(settings.layer, shape, {"bias": settings.bias, "causal": settings.causal})
     except Exception as error:  # whatever a user's constructor raises is the answer
         raise _Stopped("error", f"building the layer raised {_words(error)}") from error
     if not isinstance(layer, nn.Module):
         raise _Stopped("error", f"the layer is a {type(layer).__name__}, not a torch.nn.Module")
     return layer.to(device=settings.device, dtype=settings.dtype).eval()
+
+
+def _copy_or_construct(layer: Any, shape: Shape, options: dict[str, Any]) -> Any:
+    if isinstance(layer, nn.Module):
+        return copy.deepcopy(layer)
+    taken = inspect.signature(layer).parameters
+    options = {name: value for name, value in options.items() if name in taken and value is not None}
+    return layer(shape.d_model, shape.num_heads, **options)
 
 
 def _official_with_same_weights(
@@ -181,6 +190,8 @@ def _official_with_same_weights(
         mapping = transplant(official, layer)
     except (UnknownLayoutError, TransplantError) as error:
         raise _Stopped("not-comparable", str(error)) from error
+    except (RuntimeError, TypeError) as error:  # it can't be made in every dtype
+        raise _Stopped("error", f"the official layer raised {_words(error)}") from error
     official.eval()
     return official, tuple(MappedWeight(entry.target, entry.source, entry.how) for entry in mapping)
 
@@ -211,9 +222,9 @@ def _run(layer: nn.Module, x: Tensor, seed: int) -> Tensor:
 
 @contextlib.contextmanager
 def _own_random_state(device: torch.device | str) -> Iterator[None]:
-    """Put the global random state back after, the device's too."""
+    """Put the global random state back after: the CPU's, and a CUDA device's."""
     device = torch.device(device)
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 

@@ -209,6 +209,18 @@ def test_a_causal_layer_is_not_the_same_as_one_without_mask():
     assert check_consistency(lambda d, h: MultiHeadAttention(d, h, causal=True)).verdict == "fail"
 
 
+def test_a_causal_instance_is_compared_with_a_causal_official_layer():
+    report = check_consistency(FusedMultiHeadAttention(20, 2, causal=True))
+    assert (report.verdict, report.max_abs_error) == ("pass", 0)
+    assert "causal" in report.scope
+
+
+def test_a_dtype_that_the_official_layer_cannot_run_is_an_error():
+    report = check_consistency(dtype=torch.float8_e4m3fn)
+    assert report.verdict == "error"
+    assert "the official layer raised" in report.reason
+
+
 def test_probes_catch_what_the_shape_asked_for_hides():
     asked = {"d_model": 64, "num_heads": 8}  # head_dim equals num_heads
     hidden = check_consistency(ScaledByNumHeads, **asked, probes=False)
