@@ -25,6 +25,12 @@ MAX_X_TICKS = 8
 EDGE = 0.14
 
 
+DRAWN = {
+    *("batch_size", "seq_len", "num_heads", "d_model", "dtype", "mode", "bias", "causal", "contender", "reference"),
+    *("status", "status_reason", "check_verdict", "num_samples", "latency_p25_ms", "latency_p75_ms"),
+}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scale:
     """What all panels of a figure share on their y axis, in the axis's own unit."""
@@ -53,7 +59,9 @@ def line_chart(
         axes: every value of every axis, so that panels and colours stay where they are while rows come.
         panels: the panel axes' values, one dictionary a panel.
     """
-    rows = select(with_memory_ratio(table), view.held)
+    compared = with_memory_ratio(table)
+    # Only what is drawn: every selection below copies all columns there are.
+    rows = select(compared[[name for name in compared if name in DRAWN or name == metric.column]], view.held)
     shown = list(panels)[:MAX_PANELS] or [{}]
     scale = scale_of(rows, metric, is_log=view.log_y)
     figure = _grid(shown, shared_y=True)

@@ -15,8 +15,9 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from dashboard.formatting import day_and_time
 from profiling.device_lock import Owner, owner
-from profiling.runs import Run, is_alive, new_run_id, results_dir
+from profiling.runs import Run, RunError, is_alive, new_run_id, read_run, results_dir
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
 
@@ -136,7 +137,7 @@ class Jobs:
                 raise JobError(f"Not started: run {running.run_id} is being measured; stop it or wait for its end.")
             holder = sweep_on(device)
             if holder is not None:
-                raise JobError(f"Not started: {holder.sentence}.")
+                raise JobError(f"Not started: {_busy(holder)}.")
             self.last = self._jobs[run_id] = Job(run_id, [*arguments, "--stop-on-eof"])
             return self.last
 
@@ -145,6 +146,16 @@ def sweep_on(device: str) -> Owner | None:
     """The sweep that holds the device, wherever it was started; a live check is none, a sweep waits for it."""
     holder = owner(device)
     return holder if holder is not None and holder.kind == "sweep" else None
+
+
+def _busy(holder: Owner) -> str:
+    """Who holds the device, since when, and how far it has come: `busy since …, 3/24`."""
+    since = f"{holder.device} is busy since {day_and_time(holder.started_at)}"
+    try:
+        progress = read_run(Path(holder.folder or "")).progress
+    except RunError:
+        return f"{since} with sweep {holder.run_id} (process {holder.pid})"
+    return f"{since}, {progress.done}/{progress.total}, with sweep {holder.run_id} (process {holder.pid})"
 
 
 def sweep_arguments(grid: Grid, settings: SweepSettings) -> list[str]:

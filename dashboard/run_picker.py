@@ -28,8 +28,7 @@ def show(runs: Sequence[Run], shown: Run) -> None:
 
 def label(run: Run) -> str:
     """A run in one line: when, in which state, how many points."""
-    name = "example · " if run.run_id == "example" else ""
-    return f"{name}{day_and_time(run.started_at)} · {run.state} · {count(run.grid.num_points, 'point')} · {run.run_id}"
+    return f"{day_and_time(run.started_at)} · {run.state} · {count(run.grid.num_points, 'point')} · {run.run_id}"
 
 
 def conditions(run: Run) -> str:

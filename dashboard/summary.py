@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 
 import pandas as pd
 
@@ -69,9 +70,8 @@ def geometric_mean(values: list[float]) -> float | None:
 def unmeasured(table: pd.DataFrame) -> list[tuple[str, str, int]]:
     """Why points have no numbers: status, reason and the number of rows, the commonest first."""
     rows = table[table["status"] != "ok"]
-    reasons = rows["status_reason"].fillna("")
-    counted = rows.assign(status_reason=reasons).groupby(["status", "status_reason"]).size()
-    return [(str(s), str(r), int(n)) for (s, r), n in counted.sort_values(ascending=False, kind="stable").items()]
+    pairs = zip(rows["status"].astype(str), rows["status_reason"].fillna("").astype(str), strict=True)
+    return [(status, reason, number) for (status, reason), number in Counter(pairs).most_common()]
 
 
 def _positive(values: pd.Series) -> list[float]:

@@ -142,8 +142,8 @@ def test_the_headline_is_a_geometric_mean_over_shapes_that_both_completed_and_th
 
 def test_points_without_numbers_are_counted_with_their_reason(table):
     assert unmeasured(table) == [
-        ("crashed", "killed by signal 9", 1),
         ("oom", "out of memory: 3 GiB asked for", 1),
+        ("crashed", "killed by signal 9", 1),
     ]
 
 

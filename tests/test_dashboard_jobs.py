@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+from dashboard_samples import make_run
 
 from dashboard import jobs
 from dashboard.jobs import Job, JobError, Jobs
@@ -76,11 +77,12 @@ def test_a_second_sweep_is_refused_while_the_first_runs(instead_of_a_sweep):
     assert first.wait(10)
 
 
-def test_a_sweep_started_elsewhere_refuses_ours_with_its_name():
+def test_a_sweep_started_elsewhere_refuses_ours_with_its_name_and_how_far_it_is(tmp_path):
+    make_run(tmp_path / "theirs", state="running", done=3)
     lock = DeviceLock("cpu")
-    lock.acquire("sweep", run_id="theirs")
+    lock.acquire("sweep", run_id="theirs", folder=tmp_path / "theirs")
     try:
-        with pytest.raises(JobError, match=r"busy since .* sweep theirs"):
+        with pytest.raises(JobError, match=r"cpu is busy since .*, 3/8, with sweep theirs"):
             Jobs().start(Grid(), SweepSettings(), "cpu")
     finally:
         lock.release()
