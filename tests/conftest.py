@@ -1,4 +1,7 @@
-"""What all tests share: temporary files and device locks of their own, so that no run outside disturbs or waits."""
+"""What all tests share: temporary files and device locks of their own, so that no run outside disturbs or waits.
+
+And what the browser tests share: a server, and a page that must not complain.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from browser_server import CHROMIUM, FLAGS, Server, watch
 from hypothesis import settings
+from playwright.sync_api import BrowserContext, Page
 
 # A busy machine is no failure.
 settings.register_profile("shared machine", deadline=None)
@@ -29,3 +34,21 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     else:
         os.environ["TMPDIR"] = before[0]
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, object]:
+    return {"executable_path": CHROMIUM, "args": list(FLAGS)}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("server"))
+    yield running
+    running.end()
+
+
+@pytest.fixture
+def watched(context: BrowserContext, server: Server) -> Iterator[Page]:
+    """A page that must neither fail, nor complain, nor ask another host for anything."""
+    yield from watch(context, server)

@@ -1,0 +1,96 @@
+"""A Streamlit server of its own, and the chromium that looks at it: what the browser tests and the figures share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dashboard_samples import make_run
+from playwright.sync_api import BrowserContext, Page, expect
+
+from profiling.workload import Grid
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+# Where every browser test must run, one without its browser fails instead of being skipped.
+MAY_SKIP = shutil.which("chromium") is None and not os.environ.get("MHA_BENCH_REQUIRE_BROWSER")
+PATIENCE_MS = 40_000
+TINY = "batch_size=2&num_heads=3&d_model=15&budget=0.02&contenders=custom"
+SAMPLE = Grid(batch_size=(2,), seq_len=(16, 32), num_heads=(4, 8), d_model=64, device="cpu")
+
+
+class Server:
+    """A server of its own: results, device locks and port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.results = folder / "results"
+        make_run(self.results / "example", grid=SAMPLE)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.host = f"127.0.0.1:{port}"
+        environment = {**os.environ, "MHA_BENCH_RESULTS": str(self.results), "TMPDIR": str(folder)}
+        self._log = (folder / "server.log").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "streamlit", "run", "dashboard/app.py", f"--server.port={port}"],
+            cwd=ROOT,
+            env=environment,
+            stdout=self._log,
+            stderr=self._log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        wait_for(self._is_healthy, "the server")
+
+    def url(self, query: str = "") -> str:
+        return f"http://{self.host}/?{query}"
+
+    def newest(self) -> Path:
+        return max(folder for folder in self.results.iterdir() if folder.name != "example")
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(20)
+        self._log.close()
+
+    def _is_healthy(self) -> bool:
+        with contextlib.suppress(OSError):
+            return urllib.request.urlopen(f"http://{self.host}/_stcore/health", timeout=1).status == 200
+        return False
+
+
+def wait_for(is_so: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what} did not come within {seconds:g} s"
+        time.sleep(0.1)
+
+
+def watch(context: BrowserContext, server: Server) -> Iterator[Page]:
+    """Yields a page; afterwards it must have neither failed, nor complained, nor asked another host for anything."""
+    complaints: list[str] = []
+    hosts: set[str] = set()
+    context.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    context.on("request", lambda request: hosts.add(re.sub(r"^\w+://([^/]*).*$", r"\1", request.url)))
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    yield page
+    assert page.get_by_test_id("stException").count() == 0
+    assert complaints == []
+    assert {host for host in hosts if not host.startswith(("data:", "blob:"))} <= {server.host}
