@@ -61,7 +61,7 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None)
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
     from profiling.progress import show_progress
-    from profiling.runs import RESULTS_DIR, RunError, new_run_id
+    from profiling.runs import RunError, new_run_id, results_dir
     from profiling.stopping import StopSwitch
     from profiling.sweep import sweep as run
     from profiling.workload import GridError
@@ -75,7 +75,7 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None)
     try:
         options = _parse_options(texts)
         with show_progress(sys.stdout) as on_event:
-            folder = Path(out) if out else RESULTS_DIR / new_run_id()
+            folder = Path(out) if out else results_dir() / new_run_id()
             ended = run(options, folder, resume=resume, on_event=on_event, stop=stop)
     except GridError as error:
         _exit_with(str(error), EXIT_BAD_INPUT)

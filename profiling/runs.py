@@ -137,10 +137,10 @@ def is_alive(pid: int, process_started: float) -> bool:
         return False
 
 
-def list_runs(results_dir: Path = RESULTS_DIR) -> list[Run]:
+def list_runs(results: Path | None = None) -> list[Run]:
     """The readable runs in a results folder, the newest first; folders that hold none are passed over."""
     runs = []
-    folders = [entry for entry in _entries(results_dir) if RUN_ID_PATTERN.fullmatch(entry.name)]
+    folders = [entry for entry in _entries(results or results_dir()) if RUN_ID_PATTERN.fullmatch(entry.name)]
     for folder in folders:
         try:
             runs.append(dataclasses.replace(read_run(folder), run_id=folder.name))
@@ -149,17 +149,18 @@ def list_runs(results_dir: Path = RESULTS_DIR) -> list[Run]:
     return sorted(runs, key=lambda run: run.started_at, reverse=True)
 
 
-def find_run_folder(run_id: str, results_dir: Path = RESULTS_DIR) -> Path:
-    """The folder of a run inside `results_dir`.
+def find_run_folder(run_id: str, results: Path | None = None) -> Path:
+    """The folder of a run inside `results`, or inside `results_dir()`.
 
     Raises:
         RunError: the id is not a plain name, or there is no such folder.
     """
     if not RUN_ID_PATTERN.fullmatch(run_id):
         raise RunError(f"run id must consist of letters, digits, - and _, not {run_id!r}")
-    folder = results_dir / run_id
-    if not folder.is_dir() or folder.resolve().parent != results_dir.resolve():
-        raise RunError(f"there is no run {run_id} in {results_dir}")
+    results = results or results_dir()
+    folder = results / run_id
+    if not folder.is_dir() or folder.resolve().parent != results.resolve():
+        raise RunError(f"there is no run {run_id} in {results}")
     return folder
 
 

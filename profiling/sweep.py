@@ -21,7 +21,7 @@ from profiling.estimate import estimate
 from profiling.events import Ended, Listener, Started, StepFinished, StepStarted, Waiting
 from profiling.resuming import finished_steps, refuse_mismatch, stored_run
 from profiling.run_writer import RunWriter
-from profiling.runs import RESULTS_DIR, Progress, Run, RunError, new_run_id, now
+from profiling.runs import Progress, Run, RunError, new_run_id, now, results_dir
 from profiling.settings import REFERENCES, SweepSettings
 from profiling.stopping import StopSwitch
 from profiling.sweep_clock import SweepClock
@@ -59,7 +59,7 @@ def run_sweep(
     """
     from profiling.table import load_run
 
-    folder = Path(out) if out is not None else RESULTS_DIR / new_run_id()
+    folder = Path(out) if out is not None else results_dir() / new_run_id()
     sweep(options, folder, resume=resume, on_event=on_event, stop=stop)
     return load_run(folder)
 

@@ -219,15 +219,26 @@ def test_a_sweep_stopped_before_it_measures_says_so_and_leaves_no_folder(start: 
 
 def test_a_killed_sweep_leaves_no_process_frees_the_device_and_can_be_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    grid = ["--batch-size", "1", "--seq-len", "5,7,11,13", "--num-heads", "2", "--d-model", "10"]
+    grid = ["--batch-size", "1", "--seq-len", "5,7,11", "--num-heads", "2", "--d-model", "10"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "profiling", "sweep", *grid, *QUICK, "--out", str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "profiling",
+            "sweep",
+            *grid,
+            *QUICK,
+            "--contenders",
+            "custom,official",
+            "--out",
+            str(folder),
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("point 3 "):
+        if line.startswith("point 2 "):
             break
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
@@ -237,15 +248,15 @@ def test_a_killed_sweep_leaves_no_process_frees_the_device_and_can_be_resumed(tm
     assert alive == []
     assert owner("cpu") is None
     dead = read_run(folder)
-    assert (dead.state, dead.progress.done) == ("stopped", 2)
+    assert (dead.state, dead.progress.done) == ("stopped", 1)
     before = load_measurements(folder)
-    assert before["seq_len"].tolist() == [5] * 4 + [7] * 4
+    assert before["seq_len"].tolist() == [5, 5]
     done = run("sweep", "--out", folder, "--resume")
     assert done.returncode == 0, done.stderr
-    assert "2 of 4 measured before" in done.stdout
+    assert "1 of 3 measured before" in done.stdout
     rows = load_measurements(folder)
-    assert rows["seq_len"].tolist() == [5] * 4 + [7] * 4 + [11] * 4 + [13] * 4
-    assert rows.head(8)["measured_at"].tolist() == before["measured_at"].tolist()
+    assert rows["seq_len"].tolist() == [5, 5, 7, 7, 11, 11]
+    assert rows.head(2)["measured_at"].tolist() == before["measured_at"].tolist()
 
 
 def test_a_reader_that_leaves_does_not_end_the_sweep(tmp_path: Path) -> None:

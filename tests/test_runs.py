@@ -162,6 +162,9 @@ def test_run_ids_are_plain_names_and_differ(tmp_path: Path) -> None:
 def test_the_results_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path))
     assert results_dir() == tmp_path
+    write_run(tmp_path / "mine", [])
+    assert find_run_folder("mine") == tmp_path / "mine"
+    assert [run.run_id for run in list_runs()] == ["mine"]
     monkeypatch.delenv("MHA_BENCH_RESULTS")
     assert results_dir().name == "results"
 

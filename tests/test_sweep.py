@@ -347,6 +347,15 @@ def test_a_bug_in_a_listener_ends_the_run_as_failed(fake: type[FakeChild], tmp_p
     assert fake.alive == []
 
 
+def test_a_sweep_without_a_folder_makes_one_among_the_results(
+    fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path))
+    table = run_sweep(**GRID)
+    (folder,) = tmp_path.iterdir()
+    assert set(table["run_id"]) == {folder.name}
+
+
 def test_an_option_that_is_none_is_refused_before_anything_starts(fake: type[FakeChild], tmp_path: Path) -> None:
     with pytest.raises(GridError, match="grid has no field 'heads'"):
         sweep({**GRID, "heads": [3]}, tmp_path / "run")
@@ -374,21 +383,20 @@ FAULTS = {
     "official@13": "kill in check",
     "custom@17": "out of memory in latency",
     "official-fused@17": "print in warm-up",
-    "official@23": "raise in memory",
 }
 
 
 class Impatient(MeasuringChild):
-    """Waits 4 s, not a minute, for the one point that hangs."""
+    """Waits 3 s, not a minute, for the one point that hangs."""
 
     def ask(self, request: dict[str, Any], *, limit_s: float | None = None) -> dict[str, Any]:
         hangs = request.get("workload", {}).get("seq_len") == 5 and "custom" in request["contenders"]
-        return super().ask(request, limit_s=4.0 if hangs else limit_s)
+        return super().ask(request, limit_s=3.0 if hangs else limit_s)
 
 
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, pd.DataFrame]]:
-    """One sweep in which most points have a layer that misbehaves; 2 and 29 have none."""
+    """One sweep in which most points have a layer that misbehaves; the last has none."""
     folder = tmp_path_factory.mktemp("faulty") / "run"
     with pytest.MonkeyPatch.context() as patch:
         for name, value in plant_environment(tmp_path_factory.mktemp("plants"), FAULTS).items():
@@ -397,7 +405,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, pd.
         table = run_sweep(
             out=folder,
             batch_size=[1],
-            seq_len=[2, 3, 5, 7, 11, 13, 17, 23, 29],
+            seq_len=[3, 5, 7, 11, 13, 17, 29],
             num_heads=[2],
             d_model=10,
             device="cpu",
@@ -416,12 +424,12 @@ def test_run_sweep_returns_what_load_run_gives(faulty: tuple[Path, pd.DataFrame]
     folder, table = faulty
     pd.testing.assert_frame_equal(table, load_run(folder))
     assert list(table.columns) == names(REPORT_COLUMNS)
-    assert len(table) == 36
+    assert len(table) == 28
     assert (folder / "report.csv").read_bytes() == report_csv(table).encode()
 
 
-@pytest.mark.parametrize("seq_len", [2, 29])
-def test_a_point_without_a_fault_is_whole(faulty: tuple[Path, pd.DataFrame], seq_len: int) -> None:
+def test_a_point_without_a_fault_is_whole_whatever_went_before(faulty: tuple[Path, pd.DataFrame]) -> None:
+    seq_len = 29
     for name in CONTENDERS:
         found = row(faulty, seq_len, name)
         assert found["status"] == "ok"
@@ -436,12 +444,11 @@ def test_a_point_without_a_fault_is_whole(faulty: tuple[Path, pd.DataFrame], seq
     ("seq_len", "contender", "status", "words"),
     [
         (3, "custom", "crashed", r"ended by signal 9 \(SIGKILL\).*, in latency"),
-        (5, "custom", "timeout", r"gave no answer within 4 s and was ended, in warm-up"),
+        (5, "custom", "timeout", r"gave no answer within 3 s and was ended, in warm-up"),
         (7, "custom", "crashed", r"ended without an answer, though with exit status 0.*, in memory"),
         (11, "custom", "error", r"RuntimeError: planted \[/red\]"),
         (13, "official", "crashed", r"ended by signal 9 \(SIGKILL\).*, in check"),
         (17, "custom", "oom", r"can't allocate memory"),
-        (23, "official", "error", r"RuntimeError: planted"),
     ],
 )
 def test_a_layer_that_misbehaves_costs_its_own_row(
@@ -482,7 +489,7 @@ def test_a_layer_that_prints_megabytes_and_forged_answers_is_measured(faulty: tu
 def test_every_number_of_a_row_follows_from_its_raw_samples(faulty: tuple[Path, pd.DataFrame]) -> None:
     folder, table = faulty
     samples = load_samples(folder)
-    for _, found in table[(table["seq_len"].isin([2, 29])) & (table["status"] == "ok")].iterrows():
+    for _, found in table[table["seq_len"] == 29].iterrows():
         of = {
             name: group["latency_ms"].to_numpy(float)
             for name, group in samples[samples["point"] == found["point"]].groupby("contender")
@@ -510,4 +517,4 @@ def test_a_finished_sweep_leaves_nothing_behind(faulty: tuple[Path, pd.DataFrame
     ]
     run = read_run(folder)
     assert (run.state, run.threads, run.ended_at is not None) == ("finished", 1, True)
-    assert len(read_rows(folder / "measurements.csv", MEASUREMENT_COLUMNS)) == 36
+    assert len(read_rows(folder / "measurements.csv", MEASUREMENT_COLUMNS)) == 28
