@@ -39,7 +39,7 @@ def test_a_second_sweep_is_refused_with_who_and_since_when(held: DeviceLock) -> 
     holder = owner("cuda:3")
     assert holder is not None
     with pytest.raises(DeviceBusy) as caught:
-        DeviceLock("cuda:3").acquire("sweep", run_id="yours")
+        DeviceLock("cuda:3").acquire("sweep", run_id="yours", pause=lambda _: pytest.fail("waited for a sweep"))
     words = f"cuda:3 is busy since {holder.started_at} with sweep mine (process {os.getpid()})"
     assert str(caught.value) == words
     assert caught.value.owner == holder

@@ -104,6 +104,13 @@ def test_the_worst_verdict_of_the_replicates_speaks(tmp_path: Path) -> None:
     assert load_run(write_run(tmp_path, rows)).iloc[0]["check_verdict"] == "fail"
 
 
+def test_the_largest_peak_and_error_of_the_replicates_stand(tmp_path: Path) -> None:
+    cells = [(1, 0.25, 3e-7), (2, 0.75, 1e-7), (3, 0.5, 2e-7)]
+    rows = [make_row(replicate=r, peak_memory_mib=mib, max_abs_error_oracle=error) for r, mib, error in cells]
+    joined = load_run(write_run(tmp_path, rows)).iloc[0]
+    assert (joined["peak_memory_mib"], joined["max_abs_error_oracle"]) == (0.75, 3e-7)
+
+
 def test_five_replicates_allow_a_verdict(tmp_path: Path) -> None:
     rows = [make_row(replicate=r, speedup=s, noise_floor=0.0) for r, s in enumerate([1.5, 1.51, 1.52, 1.5, 1.49], 1)]
     assert load_run(write_run(tmp_path, rows)).iloc[0]["speed_verdict"] == "faster"
