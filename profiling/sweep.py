@@ -270,7 +270,10 @@ class _Supervisor:
                 if death.running.contender in left:
                     cells[death.running.contender] = _lost(death.status, f"{death.reason}, in {death.running.phase}")
                 elif had_unexplained_death or death.status == "timeout":
-                    cells |= {name: _lost(death.status, f"{death.reason}, before any contender ran") for name in left}
+                    # The oracle, or what all contenders are copied from; a child that had not begun says `request`.
+                    shared = death.running.phase in ("build", "oracle")
+                    place = f"in {death.running.phase}" if shared else "before any contender ran"
+                    cells |= {name: _lost(death.status, f"{death.reason}, {place}") for name in left}
                 else:
                     had_unexplained_death = True
             except ChildStopped:

@@ -16,7 +16,7 @@ from hypothesis import settings
 from playwright.sync_api import BrowserContext, Page
 
 # A busy machine is no failure.
-settings.register_profile("shared machine", deadline=None)
+settings.register_profile("shared machine", deadline=None, max_examples=50)
 settings.load_profile("shared machine")
 
 

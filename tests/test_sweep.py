@@ -42,6 +42,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
     """Sweeps of this test ask a child that measures nothing."""
     FakeChild.reset()
     monkeypatch.setattr("profiling.sweep.MeasuringChild", FakeChild)
+    monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
     return FakeChild
 
 
@@ -105,11 +106,17 @@ def test_a_death_costs_the_contender_that_ran_and_the_rest_is_measured_again(
     assert load_run(tmp_path)["status_reason"].dropna().tolist() == ["planted, in latency"]
 
 
-def test_a_death_that_nobody_can_be_blamed_for_is_tried_once_more(fake: type[FakeChild], tmp_path: Path) -> None:
-    fake.script = {("custom", 7): died("crashed", "request", "")}
+@pytest.mark.parametrize(
+    ("phase", "words"), [("request", "planted, before any contender ran"), ("oracle", "planted, in oracle")]
+)
+def test_a_death_that_nobody_can_be_blamed_for_is_tried_once_more(
+    fake: type[FakeChild], tmp_path: Path, phase: str, words: str
+) -> None:
+    fake.script = {("custom", 7): died("crashed", phase, "")}
     sweep(GRID, tmp_path)
     assert measured_points(fake.asked) == [5, 7, 7, 11]
     assert [statuses(tmp_path)[7, name] for name in ("custom", "official")] == ["crashed", "crashed"]
+    assert load_run(tmp_path)["status_reason"].dropna().tolist() == [words, words]
     assert statuses(tmp_path)[11, "custom"] == "ok"
 
 
