@@ -145,11 +145,11 @@ def _describe_start(event: Started) -> list[str]:
     run, expected = event.run, event.estimate
     device, torch_version = run.environment["device_name"], run.environment["torch_version"]
     invalid = f", {expected.num_invalid} of them invalid" if expected.num_invalid else ""
-    replicates = f"{run.settings.replicates} replicate{'s' if run.settings.replicates > 1 else ''}"
+    replicates, threads = _count(run.settings.replicates, "replicate"), _count(run.threads, "thread")
     lines = [
         f"run {run.run_id} in {event.folder}",
-        f"on {device} ({run.device}), {run.threads} threads, torch {torch_version}",
-        f"{expected.num_points} points{invalid} x {len(run.settings.contenders)} contenders "
+        f"on {device} ({run.device}), {threads}, torch {torch_version}",
+        f"{_count(expected.num_points, 'point')}{invalid} x {_count(len(run.settings.contenders), 'contender')} "
         f"({', '.join(run.settings.contenders)}) x {replicates}",
         f"about {format_duration(expected.seconds)}, peak about {format_mib(expected.peak_memory_mib)} "
         f"of {format_mib(expected.free_memory_mib)} free; "
@@ -159,3 +159,7 @@ def _describe_start(event: Started) -> list[str]:
     if event.num_steps_done:
         lines.append(f"{event.num_steps_done} of {run.progress.total} measured before")
     return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

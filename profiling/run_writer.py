@@ -45,7 +45,7 @@ class RunWriter:
         self._append(SAMPLES_FILE, SAMPLE_COLUMNS, rows)
 
     def append_measurements(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Appends the rows of one workload in one write, so that a cut leaves all of them or none."""
+        """Appends the rows of one workload in one write; a reader leaves out what a cut has torn."""
         self._append(MEASUREMENTS_FILE, MEASUREMENT_COLUMNS, rows)
 
     def _append(self, file: str, columns: tuple[Column, ...], rows: Iterable[Mapping[str, Any]]) -> None:

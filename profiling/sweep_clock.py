@@ -10,6 +10,11 @@ from profiling.settings import SweepSettings
 from profiling.workload import Workload
 
 
+# Seconds of the estimate that count as measured from the start: the first point pays for what is loaded once, and
+# should not speak for all the others.
+SETTLING_S = 10.0
+
+
 class SweepClock:
     """Tells the time left: the estimate of what is missing, corrected by how the estimate did so far."""
 
@@ -34,7 +39,8 @@ class SweepClock:
     def seconds_left(self) -> float:
         """Seconds until the sweep ends."""
         elapsed = self._now() - self._started
-        return max(0.0, self._left) * (elapsed / self._expected if self._expected else 1.0)
+        slowness = (elapsed + SETTLING_S) / (self._expected + SETTLING_S)
+        return max(0.0, self._left) * (slowness if self._expected else 1.0)
 
     def _cost(self, workload: Workload) -> float:
         return 0.0 if workload.invalid_reason else workload_seconds(workload, self._settings)

@@ -5,7 +5,7 @@ from made_up_runs import make_workload
 
 from profiling.estimate import workload_seconds
 from profiling.settings import SweepSettings
-from profiling.sweep_clock import SweepClock
+from profiling.sweep_clock import SETTLING_S, SweepClock
 
 SETTINGS = SweepSettings(contenders=("custom", "official"), replicates=3)
 SHORT, LONG = make_workload(seq_len=7), make_workload(seq_len=4001, d_model=512, num_heads=8)
@@ -29,12 +29,17 @@ def test_what_was_measured_before_is_not_left() -> None:
     assert clock.seconds_left() == pytest.approx(3 * COST[SHORT] + COST[LONG])
 
 
-def test_a_machine_twice_as_slow_doubles_what_is_left() -> None:
+def test_on_a_machine_three_times_as_slow_the_time_left_grows_towards_three_times_the_estimate() -> None:
     hand = Hand()
-    clock = SweepClock([SHORT, LONG], SETTINGS, set(), hand)
-    hand.now += 2 * COST[SHORT]
-    clock.tick(SHORT)
-    assert clock.seconds_left() == pytest.approx(2 * (2 * COST[SHORT] + 3 * COST[LONG]))
+    clock = SweepClock([LONG], SETTINGS, set(), hand)
+    factors = []
+    for left in (2, 1):
+        hand.now += 3 * COST[LONG]
+        clock.tick(LONG)
+        factors.append(clock.seconds_left() / (left * COST[LONG]))
+    measured = COST[LONG]
+    assert factors[0] == pytest.approx((3 * measured + SETTLING_S) / (measured + SETTLING_S))
+    assert 1 < factors[0] < factors[1] < 3
 
 
 def test_an_invalid_point_costs_nothing() -> None:
