@@ -9,7 +9,6 @@ from profiling.estimate import workload_seconds
 from profiling.settings import SweepSettings
 from profiling.workload import Workload
 
-
 # Seconds of the estimate that count as measured from the start: the first point pays for what is loaded once, and
 # should not speak for all the others.
 SETTLING_S = 10.0
