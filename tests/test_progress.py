@@ -30,7 +30,7 @@ PROGRESS = Progress(done=2, total=5, label="batch 3", seconds_left=90.0)
 def test_the_start_tells_where_on_what_how_much_and_what_is_invalid() -> None:
     assert describe(Started(make_run(), Path("out"), ESTIMATE, 3)) == [
         "run made-up in out",
-        "on Made-up Processor (cpu), 1 threads, torch 2.13.0",
+        "on Made-up Processor (cpu), 1 thread, torch 2.13.0",
         "5 points, 2 of them invalid x 2 contenders (custom, official) x 2 replicates",
         "about 3 min 20 s, peak about 1.50 GiB of 4.00 GiB free; a workload is given up after 1 min",
         "invalid: d_model 10 is not divisible by num_heads 3",
