@@ -231,6 +231,19 @@ def test_a_contender_that_raises_in_a_later_round_leaves_the_others_whole_rounds
     assert len(rows["official"].samples_s) >= 5
 
 
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_weights_are_of_the_kind_that_a_persons_own_layer_has(plant: Callable[..., None], mode: str) -> None:
+    kinds = set()
+
+    def look(contender: Contender) -> Contender:
+        kinds.update((weight.is_inference(), weight.requires_grad) for weight in contender.layer.parameters())
+        return contender
+
+    plant(custom=look, official=look)
+    run(["custom", "official"], mode=mode)
+    assert kinds == {(False, True)}
+
+
 def test_a_contender_that_raises_in_the_memory_pass_keeps_its_times_and_says_so(plant: Callable[..., None]) -> None:
     class NoMemory(FewCalls):
         def peak_bytes(self, call: Callable[[], object]) -> int:
