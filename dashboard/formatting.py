@@ -1,9 +1,12 @@
-"""Numbers and times as a person reads them. Everything inside stays in the unit that its name says."""
+"""Numbers, times and names as the page shows them: those of `profiling.units`, and a dash for what is missing."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import datetime
+
+from profiling import units
 
 MISSING = "–"
 
@@ -43,52 +46,33 @@ def memory_unit(mebibytes: float | None) -> tuple[str, float]:
 
 def latency(milliseconds: float | None) -> str:
     """A call's time, three digits: `1.23 ms`."""
-    if _is_missing(milliseconds):
-        return MISSING
-    unit, factor = time_unit(milliseconds)
-    return f"{digits(milliseconds * factor)} {unit}"  # type: ignore[operator]
+    return MISSING if milliseconds is None else _unless_nan(milliseconds, units.format_time, 1e-3)
 
 
 def memory(mebibytes: float | None) -> str:
     """A size, three digits: `1.23 MiB`."""
-    if _is_missing(mebibytes):
-        return MISSING
-    unit, factor = memory_unit(mebibytes)
-    return f"{digits(mebibytes * factor)} {unit}"  # type: ignore[operator]
+    return MISSING if mebibytes is None else _unless_nan(mebibytes, units.format_mib)
 
 
 def ratio(value: float | None) -> str:
     """A quotient: `1.32×`."""
-    if _is_missing(value):
-        return MISSING
-    assert value is not None
-    return f"{value:.2f}×" if 0.1 <= value < 100 else f"{digits(value)}×"
+    return MISSING if value is None else _unless_nan(value, units.format_ratio)
 
 
 def error(value: float | None) -> str:
     """An absolute error: `0.00e+00`, as the command line prints it; `inf` where an output was not finite."""
-    return MISSING if _is_missing(value) else f"{value:.2e}"
+    return MISSING if value is None else _unless_nan(value, units.format_error)
 
 
 def duration(seconds: float | None) -> str:
     """How long something takes: `8 s`, `3 min 20 s`, `2 h 5 min`."""
-    if _is_missing(seconds):
-        return MISSING
-    whole = max(0, round(seconds))  # type: ignore[arg-type]
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if rest and minutes < 10 else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return MISSING if seconds is None else _unless_nan(seconds, units.format_duration)
 
 
 def digits(value: float | None, significant: int = 3) -> str:
     """A number with that many digits, never in powers of ten unless it is very large or small."""
-    if _is_missing(value):
+    if value is None or math.isnan(value):
         return MISSING
-    assert value is not None
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     exponent = math.floor(math.log10(abs(value)))
@@ -139,12 +123,12 @@ def plain(text: str) -> str:
     return "".join("\\" + letter if letter in "\\`*_{}[]<>()#+-.!|$~:" else letter for letter in text)
 
 
-def _unit(value: float | None, units: tuple[tuple[float, str, float], ...]) -> tuple[str, float]:
+def _unit(value: float | None, steps: tuple[tuple[float, str, float], ...]) -> tuple[str, float]:
     size = 0.0 if value is None or math.isnan(value) else abs(value)
     if size == 0 or math.isinf(size):
-        return units[1][1:]
-    return next((name, factor) for limit, name, factor in units if size < limit)
+        return steps[1][1:]
+    return next((name, factor) for limit, name, factor in steps if size < limit)
 
 
-def _is_missing(value: float | None) -> bool:
-    return value is None or math.isnan(value)
+def _unless_nan(value: float, formatted: Callable[[float], str], factor: float = 1.0) -> str:
+    return MISSING if math.isnan(value) else formatted(value * factor)

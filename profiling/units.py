@@ -16,13 +16,15 @@ def format_time(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A wait: `8 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A wait, no more exact than it deserves: `8 s`, `3 min 20 s`, `45 min`, `2 h 5 min`."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest and minutes < 10 else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def format_mib(mib: float) -> str:
@@ -46,5 +48,7 @@ def format_error(error: float) -> str:
 
 def _three_digits(value: float) -> str:
     if value >= 99.95 or value == 0:
-        return f"{value:.0f}"
+        return f"{value:,.0f}"
+    if value < 0.1:
+        return f"{value:.3g}"
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

@@ -44,7 +44,8 @@ def test_a_time_keeps_its_value_within_half_a_percent(seconds: float) -> None:
         (8, "8 s"),
         (59.6, "1 min"),
         (200, "3 min 20 s"),
-        (3599.7, "1 h 0 min"),
+        (2699, "44 min"),
+        (3599.7, "1 h"),
         (7500, "2 h 5 min"),
     ],
 )
@@ -70,6 +71,8 @@ def test_memory_has_binary_units(mib: float, text: str) -> None:
 
 def test_ratios_and_errors_are_short() -> None:
     assert format_ratio(1.3249) == "1.32×"
+    assert format_ratio(0.0123) == "0.0123×"
+    assert format_ratio(412_345.0) == "412,345×"
     assert format_error(0.0) == "0.00e+00"
     assert format_error(1.19e-7) == "1.19e-07"
     assert format_error(math.inf) == "inf"
