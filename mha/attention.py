@@ -110,9 +110,9 @@ class MultiHeadAttention(PackedProjections):
             context = torch.bmm(attn_weights, v, out=qkv[0].view(heads, seq_len, head_dim))
         del scores, attn_weights  # before the rest allocates
 
-        context = context.transpose(0, 1).reshape(seq_len, batch_size, d_model)  # heads side by side again
+        context = context.transpose(0, 1).reshape(seq_len * batch_size, d_model)  # heads side by side again
         # Not self.W_O(context): a module's call costs more than its product at small sizes.
-        return F.linear(context, out_weight, out_bias).transpose(0, 1)
+        return F.linear(context, out_weight, out_bias).view(seq_len, batch_size, d_model).transpose(0, 1)
 
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         """How much each query attends to each key, before the softmax: (B*H, S, D) twice -> (B*H, S, S)."""
@@ -177,8 +177,8 @@ class FusedMultiHeadAttention(PackedProjections):
         context = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)  # (B, H, S, D)
         del qkv, q, k, v  # before the rest allocates
 
-        context = context.permute(2, 0, 1, 3).reshape(seq_len, batch_size, d_model)  # heads side by side again
-        return F.linear(context, out_weight, out_bias).transpose(0, 1)
+        context = context.permute(2, 0, 1, 3).reshape(seq_len * batch_size, d_model)  # heads side by side again
+        return F.linear(context, out_weight, out_bias).view(seq_len, batch_size, d_model).transpose(0, 1)
 
 
 def _misshapen(x: Tensor, d_model: int) -> ValueError:
