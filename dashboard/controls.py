@@ -162,7 +162,7 @@ def _rarer(devices: Sequence[str]) -> None:
 
 
 def _list_input(place: Any, label: str, key: str, help_text: str) -> None:
-    place.text_input(label, value=DEFAULTS[key], key=key, bind="query-params", max_chars=400, help=help_text)
+    place.text_input(label, value=DEFAULTS[key], key=key, bind="query-params", help=help_text)
 
 
 def _number_input(place: Any, label: str, key: str, help_text: str, smallest: int = 1) -> None:

@@ -121,21 +121,23 @@ class PackedProjections(nn.Module):
         given = [name for name in names if name in state_dict]
         if own is None or packed in state_dict or not given:
             return  # names that are left over are reported as unexpected
-        like = state_dict[given[0]]
         pieces = []
         for name, current in zip(names, own.detach().chunk(3)):  # noqa: B905 - Python 3.8 has no strict=
-            if name not in state_dict:
+            piece = state_dict.pop(name, None)
+            if not isinstance(piece, Tensor):
                 missing_keys.append(name)
-                pieces.append(current.to(like))
-                continue
-            piece = state_dict.pop(name)
-            if piece.shape != current.shape:
+                piece = current  # stays as it is
+            elif piece.shape != current.shape:
                 error_msgs.append(
                     f"size mismatch for {name}: copying a param with shape {tuple(piece.shape)} from checkpoint, "
                     f"the shape in current model is {tuple(current.shape)}."
                 )
-                piece = current.to(like)
+                piece = current
             pieces.append(piece)
+        if any(piece.device != pieces[0].device or piece.dtype != pieces[0].dtype for piece in pieces):
+            if own.is_meta:
+                return  # nothing to complete them with: what is missing is reported
+            pieces = [piece.to(own) for piece in pieces]
         state_dict[packed] = torch.cat(pieces)
 
 

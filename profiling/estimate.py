@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from profiling.settings import MIN_ROUNDS, SweepSettings
+from profiling.settings import MAX_SECONDS, MIN_ROUNDS, SweepSettings
 from profiling.workload import Grid, Workload
 
 MIB = 2**20
@@ -53,7 +53,7 @@ def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", thread
     workloads = list(grid.workloads(device=device, threads=threads))
     valid = [workload for workload in workloads if workload.invalid_reason is None]
     costs = [workload_seconds(workload, settings) for workload in valid]
-    limit = settings.time_limit_s or max(SHORTEST_TIME_LIMIT_S, TIME_LIMIT_FACTOR * max(costs, default=0.0))
+    limit = max(SHORTEST_TIME_LIMIT_S, min(MAX_SECONDS, TIME_LIMIT_FACTOR * max(costs, default=0.0)))
     return Estimate(
         num_points=len(workloads),
         num_invalid=len(workloads) - len(valid),
@@ -62,7 +62,7 @@ def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", thread
         seconds=settings.replicates * (CHILD_START_S + sum(costs)),
         peak_memory_mib=CHILD_BASE_MIB + max((workload_memory_mib(w, settings) for w in valid), default=0.0),
         free_memory_mib=free_memory_mib(),
-        time_limit_s=float(round(limit)) if settings.time_limit_s is None else limit,
+        time_limit_s=float(round(limit)) if settings.time_limit_s is None else settings.time_limit_s,
     )
 
 

@@ -52,10 +52,16 @@ def stored_run(folder: Path, *, resume: bool) -> Run | None:
     return stored
 
 
-def finished_steps(folder: Path, contenders: Sequence[str]) -> set[tuple[int, int]]:
-    """The (replicate, point) pairs with a row for every contender."""
+def finished_steps(
+    folder: Path, contenders: Sequence[str], *, num_replicates: int, num_points: int
+) -> set[tuple[int, int]]:
+    """The (replicate, point) pairs of the grid with a row for every contender."""
     seen: dict[tuple[int, int], set[str]] = {}
     for row in read_rows(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS):
         if (step := step_of(row)) is not None:
             seen.setdefault(step, set()).add(row["contender"])
-    return {step for step, names in seen.items() if names >= set(contenders)}
+    return {
+        (replicate, point)
+        for (replicate, point), names in seen.items()
+        if names >= set(contenders) and 1 <= replicate <= num_replicates and 1 <= point <= num_points
+    }

@@ -6,6 +6,7 @@ measured, so that whatever happens later, what was measured is there.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import io
@@ -67,7 +68,9 @@ class RunWriter:
             if path.exists():
                 rows = read_rows(path, columns)
                 kept = [row for row in rows if step_of(row) in keep]
-                write_aside(path, to_csv(columns, kept, header=True))
+                # A file of which all is kept stays as it is, with whatever someone has added to it.
+                if len(kept) < len(rows) or not path.read_bytes().endswith(b"\n"):
+                    write_aside(path, to_csv(columns, kept, header=True))
 
 
 def to_csv(columns: tuple[Column, ...], rows: Iterable[Mapping[str, Any]], *, header: bool) -> str:
@@ -95,7 +98,8 @@ def write_aside(path: Path, text: str) -> None:
             os.fsync(stream.fileno())
         aside.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that takes no writing takes no tidying up either
+            aside.unlink(missing_ok=True)
         raise RunError(f"{path} cannot be written: {error}") from error
 
 

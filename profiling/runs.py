@@ -112,7 +112,7 @@ def read_run(folder: Path) -> Run:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError(f"{folder} holds no run: there is no {RUN_FILE} in it") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # unreadable, no text, no JSON, or JSON beyond all measure
         raise RunError(f"{path} cannot be read: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
     if version != SCHEMA_VERSION:
@@ -172,10 +172,14 @@ def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:
         return []
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}") from error
-    whole = text[: text.rfind(b"\n") + 1].decode("utf-8", errors="replace")
+    # Some spreadsheets put a mark before the first letter.
+    whole = text[: text.rfind(b"\n") + 1].decode("utf-8-sig", errors="replace")
     reader = csv.DictReader(io.StringIO(whole, newline=""))
     expected = names(columns)
     try:
+        missing = [name for name in expected if name not in (reader.fieldnames or expected)]
+        if missing:  # better refused than taken for empty: a resumed sweep would measure it all again
+            raise RunError(f"{path} is not a table as this program writes it: it has no column {missing[0]}")
         return [row for row in reader if None not in row and all(row.get(name) is not None for name in expected)]
     except csv.Error as error:
         raise RunError(f"{path} is not a table as this program writes it: {error}") from error
@@ -192,6 +196,9 @@ def _require_types(values: Mapping[str, Any]) -> None:
         for name in names_:
             if not isinstance(values[name], kind):
                 raise TypeError(f"{name} must not be {values[name]!r}")
+    for name in ("done", "total", "replicate"):
+        if type(values["progress"].get(name)) is not int:
+            raise TypeError(f"progress must hold a whole number {name}, not {values['progress'].get(name)!r}")
     if values["state"] not in RUN_STATES:
         raise TypeError(f"state must be one of {', '.join(RUN_STATES)}, not {values['state']!r}")
 

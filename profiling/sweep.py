@@ -56,6 +56,7 @@ def run_sweep(
         RunError: the folder cannot be written or resumed.
         DeviceBusy: another sweep measures on the device.
         MeasuringError: the measuring process cannot be started.
+        ChildStopped: `stop` was used before the run's folder was there.
     """
     from profiling.table import load_run
 
@@ -109,6 +110,8 @@ class _Supervisor:
     def open(self, stored: Run | None) -> None:
         """Takes the device, asks the child what it runs on, and opens the folder; refuses what cannot be resumed."""
         answer = self._claim_device()
+        # Once more, now that nobody else can begin: while this one was starting, another may have filled the folder.
+        stored = stored_run(self.folder, resume=stored is not None)
         environment = {
             **host_environment(),
             **{k: answer[k] for k in ("torch_version", "device_name", "torch_threads")},
@@ -116,7 +119,7 @@ class _Supervisor:
         self.threads = self.grid.threads or int(answer["torch_threads"])
         self.workloads = list(self.grid.workloads(device=answer["device"], threads=self.threads))
         self.estimate = estimate(self.grid, self.settings, device=answer["device"], threads=self.threads)
-        self.done = finished_steps(self.folder, self.settings.contenders) if stored else set()
+        self.done = self._finished_before() if stored else set()
         process = psutil.Process()
         run = Run(
             run_id=self.folder.resolve().name,
@@ -138,8 +141,14 @@ class _Supervisor:
         if stored is not None:
             refuse_mismatch(stored, run)
         self.writer = RunWriter(self.folder, run)
-        self.writer.keep_only(self.done)
-        self.tell(Started(run, self.folder, self.estimate, len(self.done)))
+
+    def _finished_before(self) -> set[tuple[int, int]]:
+        return finished_steps(
+            self.folder,
+            self.settings.contenders,
+            num_replicates=self.settings.replicates,
+            num_points=len(self.workloads),
+        )
 
     def close(self) -> None:
         """Ends the child and frees the device."""
@@ -179,6 +188,8 @@ class _Supervisor:
     def measure_all(self) -> Run:
         """Every replicate of every workload that is not measured yet; then the report."""
         try:
+            self.writer.keep_only(self.done)
+            self.tell(Started(self.writer.run, self.folder, self.estimate, len(self.done)))
             self._walk()
             self._finish("finished", "")
         except ChildStopped:

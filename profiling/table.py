@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from profiling.columns import (
 )
 from profiling.ratios import join_replicates, speed_verdict
 from profiling.run_writer import write_aside
-from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, SAMPLES_FILE, Run, read_rows, read_run
+from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, read_rows, read_run
 
 _DTYPES = {"int": "Int64", "float": "Float64", "bool": "boolean", "text": "string"}
 
@@ -32,6 +33,8 @@ _MEDIANS = (
 )
 # An error or a peak that was seen once is a fact: the worst replicate speaks.
 _WORST = ("peak_memory_mib", "max_abs_error", "max_abs_error_oracle", "error_ratio")
+# Without these a row belongs nowhere: someone has edited the file.
+_PLACE = ("replicate", "point", "batch_size", "seq_len", "num_heads", "d_model", "contender", "status")
 # Worst first: the verdict of several replicates is that of the worst.
 _VERDICTS = ("error", "fail", "not-comparable", "pass")
 
@@ -59,9 +62,10 @@ def load_run(path: str | Path) -> pd.DataFrame:
 
 
 def load_measurements(path: str | Path) -> pd.DataFrame:
-    """The rows as measured: one per replicate × workload × contender, true dtypes."""
+    """The rows as measured: one per replicate × workload × contender, true dtypes; a row without its place is none."""
     rows = read_rows(Path(path) / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS)
-    return _typed(pd.DataFrame(rows, columns=names(MEASUREMENT_COLUMNS)), MEASUREMENT_COLUMNS)
+    table = _typed(pd.DataFrame(rows, columns=names(MEASUREMENT_COLUMNS)), MEASUREMENT_COLUMNS)
+    return table.dropna(subset=list(_PLACE)).reset_index(drop=True)
 
 
 def load_samples(path: str | Path) -> pd.DataFrame:
@@ -87,14 +91,16 @@ def write_report(path: str | Path, out: Path | None = None) -> Path:
         RunError: the run cannot be read, or the report cannot be written.
     """
     report = out or Path(path) / REPORT_FILE
+    if report.name in (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE) and report.resolve().parent == Path(path).resolve():
+        raise RunError(f"{report} holds what was measured, and a report must not take its place")
     write_aside(report, report_csv(load_run(path)))
     return report
 
 
 def environment_cells(run: Run) -> dict[str, str | None]:
     """The environment of a run as the cells that each row of its table carries."""
-    cells = {column.name: run.environment.get(column.name) for column in ENVIRONMENT_COLUMNS}
-    return {**cells, "heap": run.settings.heap}
+    said = {column.name: run.environment.get(column.name) for column in ENVIRONMENT_COLUMNS}
+    return {**{name: None if value is None else str(value) for name, value in said.items()}, "heap": run.settings.heap}
 
 
 def _join(group: pd.DataFrame) -> dict[str, Any]:
@@ -107,9 +113,9 @@ def _join(group: pd.DataFrame) -> dict[str, Any]:
     row |= {name: measured[name].median() for name in _MEDIANS}
     row |= {name: measured[name].max() for name in _WORST}
     row["check_verdict"] = next((v for v in _VERDICTS if (measured["check_verdict"] == v).any()), pd.NA)
-    speedups = measured["speedup"].dropna()
-    if not speedups.empty:
-        row["speedup"], row["speedup_low"], row["speedup_high"] = join_replicates(list(speedups))
+    speedups = [float(value) for value in measured["speedup"].dropna() if 0 < value < math.inf]
+    if speedups:
+        row["speedup"], row["speedup_low"], row["speedup_high"] = join_replicates(speedups)
         floor = row["noise_floor"]
         row["speed_verdict"] = speed_verdict(
             row["speedup_low"], row["speedup_high"], 0.0 if pd.isna(floor) else float(floor), len(speedups)

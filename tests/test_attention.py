@@ -89,13 +89,14 @@ def test_fused_layer_equals_official_bit_for_bit(shape):
     head_dim=st.integers(1, 64),
     batch_size=st.integers(1, 5),
     seq_len=st.integers(1, 257),
+    bias=st.booleans(),
     seed=st.integers(0, 2**31),
 )
-def test_any_shape_equals_official_bit_for_bit(cls, num_heads, head_dim, batch_size, seq_len, seed):
+def test_any_shape_equals_official_bit_for_bit(cls, num_heads, head_dim, batch_size, seq_len, bias, seed):
     d_model = num_heads * head_dim
     assume(8 <= d_model <= 1024)
     assume(batch_size * seq_len * d_model * (d_model + seq_len) < 3e8)  # keeps the test short, not the claim narrow
-    layer, official = pair(cls, d_model, num_heads, seed=seed)
+    layer, official = pair(cls, d_model, num_heads, bias=bias, seed=seed)
     x = torch.randn(batch_size, seq_len, d_model, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
         assert torch.equal(layer(x), official_output(layer, official, x))
@@ -109,6 +110,18 @@ def test_any_shape_equals_official_bit_for_bit(cls, num_heads, head_dim, batch_s
 def test_bias_causal_and_other_dtypes_equal_official_bit_for_bit(cls, causal, bias, dtype):
     layer, official = pair(cls, 42, 3, bias=bias, causal=causal, dtype=dtype)
     x = torch.randn(2, 17, 42, dtype=dtype)
+    assert_same_bits(layer, official, x)
+    assert_same_gradient_bits(layer, official, x)
+
+
+@pytest.mark.parametrize("cls", LAYERS)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(("d_model", "num_heads"), [(512, 1), (67, 1), (67, 67), (11, 11)])
+def test_one_head_and_head_dim_1_equal_official_bit_for_bit(cls, bias, dtype, d_model, num_heads):
+    # Here putting the heads side by side copies nothing, so the product that follows sees memory of another order.
+    layer, official = pair(cls, d_model, num_heads, bias=bias, dtype=dtype)
+    x = torch.randn(5, 61, d_model, dtype=dtype)
     assert_same_bits(layer, official, x)
     assert_same_gradient_bits(layer, official, x)
 
@@ -370,3 +383,26 @@ def test_a_fused_layer_without_the_kernel_is_refused(monkeypatch):
     monkeypatch.delattr(torch.nn.functional, "scaled_dot_product_attention")
     with pytest.raises(RuntimeError, match=r"needs torch\.nn\.functional\.scaled_dot_product_attention"):
         FusedMultiHeadAttention(8, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.float64])
+def test_a_weight_that_a_state_dict_lacks_stays_as_it_is(dtype):
+    layer = randomize_(MultiHeadAttention(6, 2), 5)
+    before = layer.W_V.weight.clone()
+    state = {f"{role}.weight": torch.ones(6, 6, dtype=dtype) for role in ("W_Q", "W_K", "W_O")}
+    found = layer.load_state_dict(state, strict=False)
+    assert found.missing_keys == ["W_V.weight"]
+    assert torch.equal(layer.W_V.weight, before)
+    assert torch.equal(layer.W_Q.weight, torch.ones(6, 6))
+
+
+def test_a_state_dict_entry_that_is_no_tensor_is_missing():
+    with pytest.raises(RuntimeError, match=r"Missing key.*W_K\.weight"):
+        MultiHeadAttention(6, 2).load_state_dict(
+            {
+                "W_Q.weight": torch.ones(6, 6),
+                "W_K.weight": None,
+                "W_V.weight": torch.ones(6, 6),
+                "W_O.weight": torch.ones(6, 6),
+            }
+        )

@@ -141,12 +141,15 @@ def test_an_orphan_counts_as_busy_and_its_end_frees_the_device(planted: None) ->
     assert owner("orphans") is None
 
 
-def test_a_child_whose_supervisor_is_gone_ends_itself(planted: None) -> None:
+@pytest.mark.parametrize("is_loading", [False, True])
+def test_a_child_whose_supervisor_is_gone_ends_itself_and_leaves_nothing(planted: None, is_loading: bool) -> None:
     child = MeasuringChild()
-    child.ask(ENVIRONMENT, limit_s=120)
+    if not is_loading:
+        child.ask(ENVIRONMENT, limit_s=120)
     assert child._process.stdin is not None
     child._process.stdin.close()
     assert child._process.wait(timeout=30) == 3
+    assert not Path(child._folder.name).exists()
     child.close()
 
 

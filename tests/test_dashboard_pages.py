@@ -270,3 +270,18 @@ def test_every_status_and_verdict_is_explained():
     from profiling.columns import STATUSES as KNOWN
 
     assert set(STATUSES) == set(KNOWN)
+
+
+def test_a_run_whose_table_cannot_be_read_is_told_and_the_page_stands(results):
+    folder = results / "broken"
+    make_run(folder, grid=GRID)
+    (folder / "measurements.csv").write_text("a;b\n1;2\n")
+    app = opened(run="broken")
+    assert "The run cannot be shown" in text(app)
+    assert any(button.label == "Run sweep" for button in app.button)
+
+
+def test_a_long_list_in_the_link_is_taken_whole():
+    lengths = ",".join(str(length) for length in range(1000, 1100))
+    app = opened(batch_size="1", num_heads="4", seq_len=lengths)
+    assert "**100 points**" in text(app)

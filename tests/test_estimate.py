@@ -15,7 +15,7 @@ from profiling.estimate import (
     workload_memory_mib,
     workload_seconds,
 )
-from profiling.settings import SweepSettings
+from profiling.settings import MAX_SECONDS, SweepSettings
 from profiling.workload import Grid
 
 SMALL = Grid(batch_size=(2,), seq_len=(5, 7), num_heads=(2, 3), d_model=10)
@@ -112,3 +112,8 @@ def test_free_memory_obeys_the_containers_limit(monkeypatch: pytest.MonkeyPatch)
     assert free_memory_mib() == 200
     monkeypatch.setattr(module, "_container_memory", lambda: [(100 * 2**20, 300 * 2**20)])
     assert free_memory_mib() == 0
+
+
+def test_the_time_limit_stays_one_that_a_clock_can_wait_for() -> None:
+    grid = Grid(batch_size=(2**31 - 1,), seq_len=(2**31 - 1,), num_heads=(1,), d_model=5)
+    assert estimate(grid, SweepSettings()).time_limit_s == MAX_SECONDS

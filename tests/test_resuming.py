@@ -95,20 +95,26 @@ def test_a_step_is_finished_once_every_contender_has_a_row(tmp_path: Path) -> No
         lost_row("official", "invalid", "x", point=1, replicate=2),
     ]
     write_run(tmp_path, rows)
-    assert finished_steps(tmp_path, CONTENDERS) == {(1, 1), (2, 1)}
-    assert finished_steps(tmp_path, ("custom",)) == {(1, 1), (1, 2), (2, 1)}
+    assert finished_steps(tmp_path, CONTENDERS, num_replicates=2, num_points=2) == {(1, 1), (2, 1)}
+    assert finished_steps(tmp_path, ("custom",), num_replicates=2, num_points=2) == {(1, 1), (1, 2), (2, 1)}
 
 
 def test_a_torn_row_does_not_finish_its_step(tmp_path: Path) -> None:
     write_run(tmp_path, [make_row("custom"), make_row("official")])
     path = tmp_path / MEASUREMENTS_FILE
     path.write_bytes(path.read_bytes()[:-3])
-    assert finished_steps(tmp_path, CONTENDERS) == set()
+    assert finished_steps(tmp_path, CONTENDERS, num_replicates=2, num_points=2) == set()
+
+
+def test_a_row_outside_of_the_grid_finishes_nothing(tmp_path: Path) -> None:
+    places = [{"point": 3}, {"point": 0}, {"replicate": 3}, {"replicate": 0}]
+    write_run(tmp_path, [make_row(name) | place for place in places for name in CONTENDERS])
+    assert finished_steps(tmp_path, CONTENDERS, num_replicates=2, num_points=2) == set()
 
 
 def test_a_row_whose_place_is_no_number_finishes_nothing(tmp_path: Path) -> None:
     write_run(tmp_path, [make_row("custom") | {"point": "²"}, make_row("official") | {"replicate": "x"}])
-    assert finished_steps(tmp_path, CONTENDERS) == set()
+    assert finished_steps(tmp_path, CONTENDERS, num_replicates=2, num_points=2) == set()
 
 
 def test_what_is_compared_is_what_a_run_is_made_of() -> None:

@@ -136,3 +136,24 @@ def test_a_row_whose_place_is_no_number_is_dropped(tmp_path: Path) -> None:
 def test_what_is_written_is_json_that_says_its_version(tmp_path: Path) -> None:
     RunWriter(tmp_path, make_run())
     assert json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["schema_version"] == 1
+
+
+def test_a_file_of_which_all_is_kept_stays_as_it_is(tmp_path: Path) -> None:
+    path = write_run(tmp_path, [make_row()]) / MEASUREMENTS_FILE
+    lines = path.read_text().splitlines()
+    path.write_text(f"{lines[0]},note\n{lines[1]},mine\n")
+    before = path.read_bytes()
+    RunWriter(tmp_path, make_run()).keep_only({(1, 1)})
+    assert path.read_bytes() == before
+
+
+def test_a_file_system_that_takes_nothing_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(RunError, match="Read-only file system"):
+        write_aside(tmp_path / "report.csv", "text")

@@ -200,3 +200,36 @@ def test_a_table_that_is_none_is_told_in_a_sentence(tmp_path: Path) -> None:
     path.mkdir()
     with pytest.raises(RunError, match="cannot be read"):
         read_rows(path, MEASUREMENT_COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda text: text.replace(",", ";"), lambda text: text.replace("seq_len", "length")]
+)
+def test_a_table_with_another_header_is_refused_not_taken_for_empty(tmp_path: Path, damage: Any) -> None:
+    path = write_run(tmp_path, [make_row()]) / MEASUREMENTS_FILE
+    path.write_text(damage(path.read_text()))
+    with pytest.raises(RunError, match="has no column"):
+        read_rows(path, MEASUREMENT_COLUMNS)
+
+
+def test_a_byte_order_mark_of_a_spreadsheet_is_no_harm(tmp_path: Path) -> None:
+    path = write_run(tmp_path, [make_row()]) / MEASUREMENTS_FILE
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(read_rows(path, MEASUREMENT_COLUMNS)) == 1
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"schema_version": ' + "9" * 5000 + "}"])
+def test_json_beyond_all_measure_is_told_as_unreadable(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(RunError, match="cannot be read"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("done", ["3", None, 1.5, True])
+def test_progress_that_is_no_count_is_told_in_a_sentence(tmp_path: Path, done: Any) -> None:
+    path = write_run(tmp_path, []) / "run.json"
+    values = json.loads(path.read_text())
+    values["progress"]["done"] = done
+    path.write_text(json.dumps(values))
+    with pytest.raises(RunError, match="whole number done"):
+        read_run(tmp_path)

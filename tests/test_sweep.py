@@ -363,6 +363,44 @@ def test_a_sweep_without_a_folder_makes_one_among_the_results(
     assert set(table["run_id"]) == {folder.name}
 
 
+def test_a_slow_starter_does_not_overwrite_a_run_that_came_first(
+    fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = DeviceLock.acquire
+
+    def late(self: DeviceLock, *arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(DeviceLock, "acquire", acquire)
+        sweep({**GRID, "seed": 2}, tmp_path)  # another one, from beginning to end, while this one was starting
+        acquire(self, *arguments, **options)
+
+    monkeypatch.setattr(DeviceLock, "acquire", late)
+    with pytest.raises(RunError, match="already holds run"):
+        sweep({**GRID, "seed": 1}, tmp_path)
+    assert read_run(tmp_path).grid.seed == 2
+    assert len(load_measurements(tmp_path)) == 6
+
+
+def test_a_listener_that_raises_at_once_does_not_leave_the_run_running(fake: type[FakeChild], tmp_path: Path) -> None:
+    def listen(event: Event) -> None:
+        raise ZeroDivisionError("planted")
+
+    with pytest.raises(ZeroDivisionError):
+        sweep(GRID, tmp_path, on_event=listen)
+    assert (read_run(tmp_path).state, read_run(tmp_path).state_reason) == ("failed", "planted")
+
+
+def test_resuming_a_table_with_another_header_is_refused_and_changes_nothing(
+    fake: type[FakeChild], tmp_path: Path
+) -> None:
+    sweep(GRID, tmp_path)
+    path = tmp_path / "measurements.csv"
+    path.write_text(path.read_text().replace(",", ";"))
+    before = path.read_bytes()
+    with pytest.raises(RunError, match="has no column"):
+        sweep({}, tmp_path, resume=True)
+    assert path.read_bytes() == before
+
+
 def test_an_option_that_is_none_is_refused_before_anything_starts(fake: type[FakeChild], tmp_path: Path) -> None:
     with pytest.raises(GridError, match="grid has no field 'heads'"):
         sweep({**GRID, "heads": [3]}, tmp_path / "run")

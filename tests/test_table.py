@@ -187,3 +187,27 @@ def test_measurements_are_one_row_per_replicate(tmp_path: Path) -> None:
 def test_the_environment_stands_in_every_row(table: pd.DataFrame) -> None:
     assert table["torch_version"].tolist() == ["2.13.0"] * 4
     assert table["heap"].tolist() == [make_run().settings.heap] * 4
+
+
+@pytest.mark.parametrize("speedup", [0.0, -1.0, math.inf])
+def test_a_speedup_that_cannot_be_is_left_out(tmp_path: Path, speedup: float) -> None:
+    write_run(tmp_path, [make_row(speedup=speedup), make_row(replicate=2, speedup=2.0)])
+    assert load_run(tmp_path)["speedup"].tolist() == [pytest.approx(2.0)]
+
+
+def test_a_row_that_lacks_its_place_is_none(tmp_path: Path) -> None:
+    write_run(tmp_path, [make_row(), make_row(point=2, seq_len=None)])
+    assert load_run(tmp_path)["point"].tolist() == [1]
+
+
+def test_an_environment_that_is_no_text_is_shown_as_text(tmp_path: Path) -> None:
+    write_run(tmp_path, [make_row()], environment={"torch_version": ["2", "13"], "platform": {"a": 1}})
+    row = load_run(tmp_path).iloc[0]
+    assert (row["torch_version"], row["platform"]) == ("['2', '13']", "{'a': 1}")
+
+
+@pytest.mark.parametrize("name", ["measurements.csv", "samples.csv", "run.json"])
+def test_a_report_never_takes_the_place_of_what_was_measured(tmp_path: Path, name: str) -> None:
+    write_run(tmp_path, [make_row()])
+    with pytest.raises(RunError, match="must not take its place"):
+        write_report(tmp_path, tmp_path / name)

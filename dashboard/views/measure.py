@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import streamlit as st
 
 from dashboard import check_panel, controls, progress_panel, result_panel, run_picker, services, start_panel, store
 from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
-from profiling.runs import list_runs, results_dir
+from profiling.runs import RunError, list_runs, results_dir
 
 # Between a phone and a wide screen three columns are too many: the check goes below. And while the page redraws itself,
 # Streamlit shows a Stop of its own, which stops no sweep.
@@ -32,7 +34,10 @@ def show() -> None:
     checks = services.live_checks()
     choice = store.choose(runs, services.jobs().last)
     run = choice.run
-    table = None if run is None else store.table_of(run)
+    try:
+        table = None if run is None else store.table_of(run)
+    except RunError as error:
+        run, table, choice = None, None, dataclasses.replace(choice, complaint=f"The run cannot be shown: {error}.")
 
     _show_title(checks.machine, checks.machine_error)
     st.html(STYLE)

@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 from made_up_runs import make_workload
 
-from profiling.measuring.child import Child
+from profiling.measuring.answers import Answerer
 from profiling.measuring.contenders import source_hash
 from profiling.protocol import Marker, encode
 
 
 @pytest.fixture
-def child(tmp_path: Path) -> Child:
-    return Child(Marker(tmp_path / "running"))
+def child(tmp_path: Path) -> Answerer:
+    return Answerer(Marker(tmp_path / "running"))
 
 
-def ask(child: Child, request: str, **fields: Any) -> dict[str, Any]:
+def ask(child: Answerer, request: str, **fields: Any) -> dict[str, Any]:
     return child.answer(encode({"request": request, **fields}))
 
 
-def test_the_environment_names_device_torch_and_sources(child: Child) -> None:
+def test_the_environment_names_device_torch_and_sources(child: Answerer) -> None:
     answer = ask(child, "environment", device="cpu")["answer"]
     assert answer["device"] == "cpu"
     assert answer["torch_threads"] >= 1
@@ -28,13 +28,13 @@ def test_the_environment_names_device_torch_and_sources(child: Child) -> None:
     assert answer["devices"][-1]["kind"] == "cpu"
 
 
-def test_an_absent_device_is_answered_with_a_sentence(child: Child) -> None:
+def test_an_absent_device_is_answered_with_a_sentence(child: Answerer) -> None:
     answer = ask(child, "environment", device="xpu:5")
     assert answer.keys() == {"error"}
     assert "xpu:5" in answer["error"]
 
 
-def test_a_measurement_answers_rows_and_samples_also_of_the_clones(child: Child) -> None:
+def test_a_measurement_answers_rows_and_samples_also_of_the_clones(child: Answerer) -> None:
     answer = ask(
         child,
         "measure",
@@ -49,7 +49,7 @@ def test_a_measurement_answers_rows_and_samples_also_of_the_clones(child: Child)
 
 
 @pytest.mark.parametrize("contender", ["custom", "custom-fused"])
-def test_a_check_answers_a_verdict_with_its_evidence(child: Child, contender: str) -> None:
+def test_a_check_answers_a_verdict_with_its_evidence(child: Answerer, contender: str) -> None:
     answer = ask(child, "check", workload=make_workload().to_dict(), contender=contender)["answer"]
     assert answer["verdict"] == "pass"
     assert answer["max_abs_error"] == 0.0
@@ -59,9 +59,9 @@ def test_a_check_answers_a_verdict_with_its_evidence(child: Child, contender: st
     assert answer["mapping"]
 
 
-def test_a_check_of_a_wrong_layer_fails(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_of_a_wrong_layer_fails(child: Answerer, monkeypatch: pytest.MonkeyPatch) -> None:
     from mha import MultiHeadAttention
-    from profiling.measuring import child as module
+    from profiling.measuring import answers as module
 
     class Unscaled(MultiHeadAttention):
         """Forgets to scale the scores."""
@@ -76,6 +76,6 @@ def test_a_check_of_a_wrong_layer_fails(child: Child, monkeypatch: pytest.Monkey
     assert answer["max_abs_error"] > 0.01
 
 
-def test_a_request_that_nobody_knows_looks_like_a_bug(child: Child) -> None:
+def test_a_request_that_nobody_knows_looks_like_a_bug(child: Answerer) -> None:
     with pytest.raises(KeyError):
         ask(child, "dance")
