@@ -36,8 +36,9 @@ def show(wish: Wish, running: Run | None, rows: pd.DataFrame | None) -> None:
     if running is not None:
         _show_rows(rows)
         return
-    services.live_checks().forget_busy()
-    machine = services.live_checks().machine
+    checks = services.live_checks()
+    checks.forget_busy()
+    machine = checks.machine
     point = None if wish.grid is None else cheapest_point(wish, machine)
     contenders = checked_contenders(wish)
     if wish.error or not contenders:
@@ -45,7 +46,8 @@ def show(wish: Wish, running: Run | None, rows: pd.DataFrame | None) -> None:
     elif point is None:
         st.caption("Nothing to check: no point of this grid can have a layer.")
     else:
-        is_pending = machine is None or any(services.live_checks().ask(point, name).is_pending for name in contenders)
+        is_loading = machine is None and not checks.machine_error
+        is_pending = is_loading or any(checks.ask(point, name).is_pending for name in contenders)
         st.fragment(_answers, run_every=TICK_S if is_pending else None)(wish, contenders, is_pending)
 
 
@@ -73,18 +75,16 @@ def _answers(wish: Wish, contenders: tuple[str, ...], was_pending: bool) -> None
     point = cheapest_point(wish, machine)
     assert point is not None
     answers = {name: checks.ask(point, name) for name in contenders}
-    if was_pending and not any(answer.is_pending for answer in answers.values()):
-        st.rerun()  # stops the ticking, and tells the rest of the page what torch has found
+    if was_pending != any(answer.is_pending for answer in answers.values()):
+        st.rerun()  # starts or stops the ticking, and tells the rest of the page what torch has found
     for name, answer in answers.items():
         with st.container(border=True, gap="xsmall", key=f"check_{name}"):
             _show_answer(name, answer)
     st.caption(f"At {plain(point.label)}, and at fixed probe shapes.")
-    st.button("Check again", key="check_again", on_click=_again, args=(point, contenders), disabled=was_pending)
-
-
-def _again(point: Workload, contenders: tuple[str, ...]) -> None:
-    for name in contenders:
-        services.live_checks().ask(point, name, again=True)
+    if st.button("Check again", key="check_again", disabled=was_pending):
+        for name in contenders:
+            checks.ask(point, name, again=True)
+        st.rerun()  # the whole page: a fragment that does not tick would not see the answer come
 
 
 def _show_answer(name: str, answer: Answer) -> None:

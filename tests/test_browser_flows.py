@@ -53,6 +53,24 @@ def test_first_look_shows_a_run_and_the_live_check(watched, server):
     expect(watched.locator(".stApp")).to_contain_text("2 threads" if os.cpu_count() == 2 else "thread")
 
 
+def test_a_check_asked_for_again_and_at_another_point_is_answered(watched, server):
+    watched.goto(server.url())
+    checked = watched.locator(".st-key-check_custom")
+    expect(checked).to_contain_text("pass")
+    again = watched.locator(".st-key-check_again").get_by_role("button")
+    for _ in range(2):
+        again.click()
+        expect(checked).to_contain_text("pass")
+        expect(again).to_be_enabled()
+    watched.get_by_role("textbox", name="Sequence lengths").fill("23")
+    watched.get_by_role("textbox", name="Sequence lengths").press("Enter")
+    expect(watched.get_by_text("seq_len 23")).to_be_visible()
+    expect(checked).to_contain_text("pass")
+    again.click()
+    expect(checked).to_contain_text("pass")
+    expect(again).to_be_enabled()
+
+
 def test_a_sweep_runs_to_its_end_and_its_csv_equals_the_table(watched, server):
     watched.goto(server.url(SHORT))
     wait_until_free(watched)
