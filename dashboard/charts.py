@@ -242,7 +242,7 @@ def _y_axes(figure: go.Figure, scale: Scale) -> None:
         return
     figure.update_yaxes(type="log", exponentformat="power", nticks=6)
     if scale.ticks and scale.floor is None:
-        texts = [formatting.digits(tick, 1) for tick in scale.ticks]
+        texts = [f"{tick:,.6g}" for tick in scale.ticks]
         figure.update_yaxes(tickmode="array", tickvals=scale.ticks, ticktext=texts)
     if scale.floor is not None:
         figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)

@@ -54,7 +54,7 @@ def log_ticks(positive: Sequence[float]) -> list[float]:
     for steps in ((1, 2, 5), (1,)):
         ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
         if len(ticks) <= _MOST_TICKS:
-            return ticks if len(ticks) > 2 else []
+            return ticks if len(ticks) > 2 else _linear_ticks(low, high)
     return ticks[:: -(-len(ticks) // _MOST_TICKS)]
 
 
@@ -111,3 +111,14 @@ def _names(group: pd.DataFrame) -> str:
 
 def _x_value(axis: str, value: Any) -> Any:
     return int(value) if axis in SIZES else formatting.axis_value(axis, value)
+
+
+def _linear_ticks(low: float, high: float) -> list[float]:
+    """Round values at equal steps, for a range too narrow for powers of ten and their halves."""
+    if not low < high:
+        return []
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return [round(number * step, 12) for number in range(first, last + 1)]

@@ -212,7 +212,7 @@ def _check_workload(contender: str, texts: dict[str, Any]) -> Any:
 def _print_report(contender: str, report: dict[str, Any], *, as_json: bool) -> None:
     import json
 
-    from profiling.units import format_error, format_ratio
+    from profiling.units import format_error
 
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
@@ -223,8 +223,8 @@ def _print_report(contender: str, report: dict[str, Any], *, as_json: bool) -> N
         click.echo(f"  max error      {format_error(report['max_abs_error'])} ({plain})")
     if report["error_ratio"] is not None:
         click.echo(
-            f"  error ratio    {format_ratio(report['error_ratio'])} the official layer's own error against float64; "
-            f"passes up to {format_ratio(report['tolerance'])}"
+            f"  error ratio    {report['error_ratio']:.2f} (passes up to {report['tolerance']:g}): "
+            "error against float64 / (the official layer's own + eps x largest output)"
         )
     click.echo(f"  what was run   {report['scope']}")
     for entry in report["mapping"]:

@@ -74,6 +74,10 @@ class LiveProgress:
         elif isinstance(event, StepFinished):
             self._progress = event.progress
             self._rows.extend(row_cells(row) for row in event.rows)
+            for line in sorted(
+                {f"{row['status']}: {row['status_reason']}" for row in event.rows if row["status"] != "ok"}
+            ):
+                self._live.console.print(Text(line))
         else:
             self._progress = None if isinstance(event, Ended) else self._progress
             with contextlib.suppress(OSError):  # the terminal was closed
@@ -135,6 +139,12 @@ def row_cells(row: Mapping[str, Any]) -> Sequence[str]:
         _shown(row, "max_abs_error", format_error),
         row.get("check_verdict") or "",
     )
+
+
+def _reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why rows have no numbers; what no layer can be was told before the start."""
+    lost = [row for row in rows if row["status"] not in ("ok", "invalid")]
+    return list(dict.fromkeys(f"{row['contender']}: {row['status']}: {row['status_reason']}" for row in lost))
 
 
 def _shown(row: Mapping[str, Any], name: str, formatted: Any) -> str:

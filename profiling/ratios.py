@@ -77,7 +77,8 @@ def join_replicates(speedups: Sequence[float]) -> tuple[float, float | None, flo
 def speed_verdict(low: float | None, high: float | None, noise_floor: float, num_replicates: int) -> str:
     """What may be claimed of a speed-up: faster, slower, same, unsure, or provisional.
 
-    The interval must lie wholly outside (faster, slower) or inside (same) 1 ± max(2 %, noise floor).
+    `faster` and `slower` need the interval wholly outside of 1 ± max(2 %, noise floor), `same` wholly inside of
+    1 ± 2 %: noise can hide a difference, but it never shows that there is none.
     """
     if num_replicates < MIN_REPLICATES_FOR_VERDICT or low is None or high is None:
         return "provisional"
@@ -86,6 +87,6 @@ def speed_verdict(low: float | None, high: float | None, noise_floor: float, num
         return "faster"
     if high < 1 / (1 + margin):
         return "slower"
-    if low >= 1 / (1 + margin) and high <= 1 + margin:
+    if noise_floor <= SMALLEST_CLAIM and low >= 1 / (1 + SMALLEST_CLAIM) and high <= 1 + SMALLEST_CLAIM:
         return "same"
     return "unsure"

@@ -177,3 +177,13 @@ def test_the_map_gives_twice_and_half_the_same_distance(run, table):
 )
 def test_ticks_of_a_log_axis_are_round_numbers(values, ticks):
     assert log_ticks(values) == pytest.approx(ticks)
+
+
+def test_a_log_axis_over_a_narrow_range_has_ticks_to_read():
+    from dashboard.marks import log_ticks
+
+    for values in ([0.98, 1.07], [0.73, 1.26], [1.0, 1.0]):
+        ticks = log_ticks(values)
+        assert 3 <= len(ticks) <= 10
+        assert ticks[0] < max(values)
+        assert ticks[-1] > min(values)

@@ -285,3 +285,13 @@ def test_a_long_list_in_the_link_is_taken_whole():
     lengths = ",".join(str(length) for length in range(1000, 1100))
     app = opened(batch_size="1", num_heads="4", seq_len=lengths)
     assert "**100 points**" in text(app)
+
+
+def test_a_point_too_large_for_a_live_check_is_told_and_not_checked(checker):
+    app = opened(seq_len="100000", d_model="512", num_heads="8", batch_size="4")
+    assert "takes too long to be live" in text(app)
+
+
+def test_the_live_check_is_told_as_what_it_is_without_gradients():
+    app = opened(seq_len="16", d_model="64", num_heads="4", batch_size="2", mode="training")
+    assert "training, and at fixed probe shapes" not in text(app)
