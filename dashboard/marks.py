@@ -49,12 +49,14 @@ def log_ticks(positive: Sequence[float]) -> list[float]:
     """Round numbers over the range of some values, for a log axis: 1, 2 and 5 a decade, or only 1 over many."""
     if not positive:
         return []
+    if max(positive) < 2 * min(positive):
+        return _linear_ticks(min(positive) / 1.05, max(positive) * 1.05)
     low, high = min(positive) / 1.6, max(positive) * 1.6
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 2, 5), (1,)):
         ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
         if len(ticks) <= _MOST_TICKS:
-            return ticks if len(ticks) > 2 else _linear_ticks(low, high)
+            return ticks if len(ticks) > 2 else []
     return ticks[:: -(-len(ticks) // _MOST_TICKS)]
 
 
@@ -115,9 +117,7 @@ def _x_value(axis: str, value: Any) -> Any:
 
 def _linear_ticks(low: float, high: float) -> list[float]:
     """Round values at equal steps, for a range too narrow for powers of ten and their halves."""
-    if not low < high:
-        return []
-    rough = (high - low) / 4
+    rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough)
     first, last = math.ceil(low / step), math.floor(high / step)
