@@ -85,7 +85,8 @@ class MultiHeadAttention(PackedProjections):
         in_weight, in_bias, out_weight, out_bias = self._weights()
 
         # One product for q, k and v; then a block of its own for each: the last bits of what follows hang on it.
-        qkv = F.linear(x.permute(1, 0, 2), in_weight, in_bias)  # (S, B, 3E)
+        # A lone sequence has its rows in that order already; to turn it costs a tenth of a small call.
+        qkv = F.linear(x if batch_size == 1 else x.permute(1, 0, 2), in_weight, in_bias)  # (S, B, 3E)
         qkv = qkv.view(seq_len * batch_size, 3, d_model)
         qkv = qkv.transpose(0, 1).contiguous()  # (3, S*B, E)
 
@@ -112,7 +113,7 @@ class MultiHeadAttention(PackedProjections):
 
         context = context.transpose(0, 1).reshape(seq_len * batch_size, d_model)  # heads side by side again
         # Not self.W_O(context): a module's call costs more than its product at small sizes.
-        return F.linear(context, out_weight, out_bias).view(seq_len, batch_size, d_model).permute(1, 0, 2)
+        return _batch_first(F.linear(context, out_weight, out_bias), batch_size, seq_len, d_model)
 
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         """How much each query attends to each key, before the softmax: (B*H, S, D) twice -> (B*H, S, S)."""
@@ -165,7 +166,7 @@ class FusedMultiHeadAttention(PackedProjections):
         in_weight, in_bias, out_weight, out_bias = self._weights()
 
         # One product for q, k and v; then a block of its own for each: the last bits of what follows hang on it.
-        qkv = F.linear(x.permute(1, 0, 2), in_weight, in_bias)  # (S, B, 3E)
+        qkv = F.linear(x if batch_size == 1 else x.permute(1, 0, 2), in_weight, in_bias)  # (S, B, 3E)
         qkv = qkv.view(seq_len, batch_size, 3, self.num_heads, self.head_dim)
         qkv = qkv.permute(2, 0, 1, 3, 4).contiguous()  # (3, S, B, H, D)
         if torch.is_grad_enabled():
@@ -178,7 +179,14 @@ class FusedMultiHeadAttention(PackedProjections):
         del qkv, q, k, v  # before the rest allocates
 
         context = context.permute(2, 0, 1, 3).reshape(seq_len * batch_size, d_model)  # heads side by side again
-        return F.linear(context, out_weight, out_bias).view(seq_len, batch_size, d_model).permute(1, 0, 2)
+        return _batch_first(F.linear(context, out_weight, out_bias), batch_size, seq_len, d_model)
+
+
+def _batch_first(rows: Tensor, batch_size: int, seq_len: int, d_model: int) -> Tensor:
+    """See the rows by sequence again: (S*B, E) -> (B, S, E)."""
+    if batch_size == 1:
+        return rows.unsqueeze(0)
+    return rows.view(seq_len, batch_size, d_model).permute(1, 0, 2)
 
 
 def _misshapen(x: Tensor, d_model: int) -> ValueError:
