@@ -1,0 +1,152 @@
+"""How a layer is called: what its forward takes, in which layout, and which part of what it returns is the output."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from mha.usual_names import CAUSAL_FLAG_NAMES, CONTEXT_NAMES, KEY_NAMES, MASK_NAMES, PADDING_NAMES, VALUE_NAMES
+
+
+class CallError(ValueError):
+    """The layer cannot be called, or returned no output; the message says what and what to do."""
+
+
+@dataclass(frozen=True)
+class Calling:
+    """What a layer's forward takes.
+
+    Attributes:
+        key, value: names of the arguments for keys and values; None where it takes one input.
+        context: name of one argument for both keys and values; None where there is none.
+        query: name of the first argument; None where it can be given by position only.
+        masks, paddings, causal_flags: names of arguments for masks over (query, key), over keys, and of switches.
+        empty: names of required arguments that get None.
+        batch_first: whether tensors are (B, S, E); False for (S, B, E).
+    """
+
+    query: str | None = None
+    key: str | None = None
+    value: str | None = None
+    context: str | None = None
+    masks: tuple[str, ...] = ()
+    paddings: tuple[str, ...] = ()
+    causal_flags: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+    batch_first: bool = True
+
+    @property
+    def takes_keys_and_values(self) -> bool:
+        """Whether keys and values can come from elsewhere than the queries."""
+        return self.context is not None or (self.key is not None and self.value is not None)
+
+    def __call__(
+        self, layer: nn.Module, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, **extra: Any
+    ) -> Tensor:
+        """Run the layer on (B, S, E) tensors and return its output (B, S, E).
+
+        Without ``key`` and ``value`` it is self-attention. ``extra`` is passed on by name.
+
+        Raises:
+            CallError: where what came back holds no tensor.
+            Exception: whatever the layer raises.
+        """
+        arguments: dict[str, Any] = {**dict.fromkeys(self.empty), **extra}
+        key = query if key is None else key
+        value = key if value is None else value
+        if self.key is not None and self.value is not None:
+            arguments[self.key], arguments[self.value] = self._laid_out(key), self._laid_out(value)
+        elif self.context is not None:
+            arguments[self.context] = self._laid_out(key)
+        if self.query is None:
+            returned = layer(self._laid_out(query), **arguments)
+        else:
+            returned = layer(**{self.query: self._laid_out(query)}, **arguments)
+        output = output_of(returned, self._laid_out(query).shape)
+        return output if self.batch_first or output.dim() != 3 else output.transpose(0, 1)
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        return x if self.batch_first else x.transpose(0, 1)
+
+
+def calling_of(layer: nn.Module, *, batch_first: bool = True) -> Calling:
+    """Read off a layer's forward how it is to be called.
+
+    Raises:
+        CallError: where it asks for something of which the meaning cannot be told.
+    """
+    try:
+        parameters = list(inspect.signature(layer.forward).parameters.values())
+    except (TypeError, ValueError):  # a scripted or compiled layer
+        return Calling(batch_first=batch_first)
+    takes = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not takes:
+        return Calling(batch_first=batch_first)
+    first, rest = takes[0], takes[1:]
+    named = {p.name: p.name.lower() for p in takes}
+    key, value = _first_named(named, KEY_NAMES), _first_named(named, VALUE_NAMES)
+    query: str | None = None if first.kind is first.POSITIONAL_ONLY else first.name
+    if key is not None and value is not None:  # in whatever order: forward(values, keys, query)
+        queries = [p for p in takes if p.name not in (key, value) and not _is_side(named[p.name])]
+        if not queries:
+            raise CallError(f"{type(layer).__name__}.forward takes {key} and {value} but nothing for the queries")
+        query, rest = queries[0].name, [p for p in takes if p.name not in (key, value, queries[0].name)]
+        context = None
+    else:
+        required = [p for p in rest if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
+        plain = [p for p in required if not _is_side(named[p.name]) and named[p.name] not in CONTEXT_NAMES]
+        context = _first_named({p.name: named[p.name] for p in rest}, CONTEXT_NAMES)
+        key = value = None
+        if len(plain) == 2 and context is None:  # forward(a, b, c): as the paper and torch order them
+            key, value = plain[0].name, plain[1].name
+        elif len(plain) == 1 and context is None:
+            context = plain[0].name
+        rest = [p for p in rest if p.name not in (key, value, context)]
+    _refuse_unknown(layer, rest, named)
+    return Calling(
+        query=query,
+        key=key,
+        value=value,
+        context=context,
+        masks=tuple(p.name for p in rest if named[p.name] in MASK_NAMES),
+        paddings=tuple(p.name for p in rest if named[p.name] in PADDING_NAMES),
+        causal_flags=tuple(p.name for p in rest if named[p.name] in CAUSAL_FLAG_NAMES),
+        empty=tuple(p.name for p in rest if p.default is p.empty),
+        batch_first=batch_first,
+    )
+
+
+def output_of(returned: Any, shape: Any) -> Tensor:
+    """The output among what a layer returned: itself, or the first tensor in it, one of this shape before others.
+
+    Raises:
+        CallError: where there is no tensor in it.
+    """
+    if isinstance(returned, Tensor):
+        return returned
+    items = list(returned.values()) if isinstance(returned, Mapping) else returned
+    tensors = [item for item in items if isinstance(item, Tensor)] if isinstance(items, (tuple, list)) else []
+    if not tensors:
+        raise CallError(f"the layer returned a {type(returned).__name__} without a tensor in it, not a tensor")
+    return next((tensor for tensor in tensors if tensor.shape == shape), tensors[0])
+
+
+def _is_side(name: str) -> bool:
+    return name in MASK_NAMES or name in PADDING_NAMES or name in CAUSAL_FLAG_NAMES
+
+
+def _first_named(named: Mapping[str, str], names: frozenset[str]) -> str | None:
+    return next((name for name, lower in named.items() if lower in names), None)
+
+
+def _refuse_unknown(layer: nn.Module, rest: list[inspect.Parameter], named: Mapping[str, str]) -> None:
+    unknown = [p.name for p in rest if p.default is p.empty and not _is_side(named[p.name])]
+    if unknown:
+        raise CallError(
+            f"{type(layer).__name__}.forward asks for {', '.join(unknown)}, of which this check cannot tell the "
+            f"meaning: wrap the layer in one whose forward takes x, or query, key and value"
+        )
