@@ -47,6 +47,9 @@ class PlainProgress:
             try:
                 print(line, file=self._stream, flush=True)
             except OSError:
+                # Closed: else Python, at its end, tries the lost line once more, complains and exits with 120.
+                with contextlib.suppress(OSError):
+                    self._stream.close()
                 self._stream = io.StringIO()
 
 
