@@ -15,6 +15,7 @@ from collections import deque
 from pathlib import Path
 from typing import IO, Any
 
+from profiling.environment import ROOT
 from profiling.protocol import Marker, Running, decode, encode
 
 # Keeps freed tensors in the process instead of handing them back to the kernel, to be faulted in again at the next
@@ -24,6 +25,9 @@ PINNED_HEAP = {
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
     "MALLOC_TOP_PAD_": "67108864",
 }
+# Not `-m profiling`, which would look in the working folder first: there a file such as a person's own mha.py would
+# stand in for ours.
+_CHILD = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from profiling.cli import main; main()"
 # From the end of a child's answers to its end.
 EXIT_LIMIT_S = 10.0
 STDERR_KEPT_LINES = 60
@@ -68,7 +72,7 @@ class MeasuringChild:
         self._oom_kills = oom_kill_count()
         self._is_closed = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "profiling", "child", "--marker", str(Path(self._folder.name) / "running")],
+            [sys.executable, "-P", "-c", _CHILD, "child", "--marker", str(Path(self._folder.name) / "running")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -16,6 +16,7 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
 CHECK_EXITS = {"pass": 0, "fail": 1, "not-comparable": 3, "error": 4}
+CHECK_COLORS = {"pass": "green", "fail": "red", "not-comparable": "yellow", "error": "red"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -42,7 +43,16 @@ def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[An
 @_option("mode", "NAME,…", "inference, training (forward and backward).", "inference")
 @_option("bias", "no,yes", "Whether the projections have biases.", "no")
 @_option("causal", "no,yes", "Whether a token sees only itself and earlier ones.", "no")
-@_option("contenders", "NAME,…", "custom, custom-fused, official, official-fused.", "all four")
+@_option("contenders", "NAME,…", "custom, custom-fused, official, official-fused, or FILE.py:NAME.", "all four")
+@click.option(
+    "--contender",
+    "own",
+    metavar="FILE.py:NAME",
+    multiple=True,
+    help="A layer of your own: a class, a factory or an instance in a file. May be repeated, and given beside "
+    "--contenders; alone it is measured with its reference.  [default: none]",
+)
+@_option("reference", "NAME", "What your own layers are compared with: official, official-fused.", "official")
 @_option("device", "NAME", "auto (the best of CUDA, XPU, MPS, CPU), cpu, cuda:0, ….", "auto")
 @_option("threads", "N", "Threads torch computes with.", "torch's own choice")
 @_option("seed", "N", "Seed of weights, input and order.", "42")
@@ -53,10 +63,14 @@ def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[An
 @_option("out", "DIR", "The run's folder.", "results/<run id>")
 @click.option("--resume", is_flag=True, help="Measure what is missing in --out; other options may be left out.")
 @click.option("--stop-on-eof", is_flag=True, help="Stop, cleanly and resumable, when standard input ends.")
-def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None) -> None:
+def sweep(out: str | None, resume: bool, stop_on_eof: bool, own: tuple[str, ...], **texts: str | None) -> None:
     """Measure a grid: latency, memory and error of each contender at each point.
 
     Every list is separated by commas; the grid is the product of the lists.
+
+    A layer of your own takes one tensor (batch, seq_len, d_model), or query, key and value. It gets the reference's
+    weights; one that cannot take them is timed with its own, and is `not-comparable`. Compare it with official-fused
+    where it calls scaled_dot_product_attention: the choice of reference alone can make a layer look 2.5 times faster.
     """
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
@@ -74,6 +88,8 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None)
         _stop_on_end_of_input(stop)
     try:
         options = _parse_options(texts)
+        if own:
+            options["contenders"] = (*options.get("contenders", ()), *own)
         with show_progress(sys.stdout) as on_event:
             folder = Path(out) if out else results_dir() / new_run_id()
             ended = run(options, folder, resume=resume, on_event=on_event, stop=stop)
@@ -97,27 +113,40 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, **texts: str | None)
 @click.option("--causal", is_flag=True, help="With a causal mask.")
 @click.option("--device", default="cpu", show_default=True, help="auto, cpu, cuda:0, …")
 @click.option("--seed", metavar="N", default="42", show_default=True, help="Seed of weights and input.")
+@click.option("--batch-first/--no-batch-first", default=True, show_default=True, help="(B, S, E), or (S, B, E).")
+@click.option("--input-scale", metavar="X", default="1", show_default=True, help="Deviation of the normal input.")
+@click.option(
+    "--time-limit", metavar="SECONDS", default="60", show_default=True, help="A layer that takes longer hangs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(contender: str, as_json: bool, **texts: Any) -> None:
+def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> None:
     """Check a layer against torch.nn.MultiheadAttention: same weights, same input, same output?
 
-    CONTENDER is custom (explicit products) or custom-fused. Runs at the shape asked for and at fixed probe shapes.
-    Exit status: 0 pass, 1 fail, 3 not comparable, 4 error.
+    CONTENDER is a layer of your own as path/to/file.py:Name (a class, a factory or an instance; Outer.Inner where it
+    lies deeper), or custom (explicit products) or custom-fused. Runs at the shape asked for and at fixed probe shapes,
+    in a process of its own. Exit status: 0 pass, 1 fail, 3 not comparable, 4 error, 2 a wrong option or no such file.
     """
-    from profiling.child_process import MeasuringError
+    from profiling.check_report import error_report, reason_of
+    from profiling.child_process import ChildDied, MeasuringError
     from profiling.device_lock import DeviceBusy
     from profiling.live_check import LiveChecker
     from profiling.runs import RunError
-    from profiling.workload import GridError
+    from profiling.settings import require_seconds
+    from profiling.workload import GridError, parse_seconds
 
     try:
         workload = _check_workload(contender, texts)
+        limit_s, scale = parse_seconds("time_limit", texts["time_limit"]), _parse_scale(texts["input_scale"])
+        require_seconds("time_limit", limit_s)
         with LiveChecker(texts["device"]) as checker:
-            report = checker.check(workload, contender)
+            how: dict[str, Any] = {"batch_first": batch_first, "input_scale": scale, "self_check": True}
+            report = checker.check(workload, contender, **how, limit_s=limit_s)
     except GridError as error:
         _exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
-        _exit_with(str(error), CHECK_EXITS["error"])
+        if not as_json and not isinstance(error, ChildDied):
+            _exit_with(str(error), CHECK_EXITS["error"])  # nothing that the layer did
+        report = error_report(reason_of(error, limit_s), f"{contender} at {workload.label}")
     _print_report(contender, report, as_json=as_json)
     sys.exit(CHECK_EXITS[report["verdict"]])
 
@@ -172,7 +201,7 @@ def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
         **{name: (name, parse_switches) for name in ("bias", "causal")},
         **{name: (name, parse_number) for name in ("d_model", "head_dim", "threads", "seed", "replicates")},
         **{name: (f"{name}_s", parse_seconds) for name in ("time_budget", "time_limit")},
-        **{name: (name, lambda _, text: text) for name in ("device", "heap")},
+        **{name: (name, lambda _, text: text) for name in ("device", "heap", "reference")},
     }
     options = {}
     for name, text in texts.items():
@@ -183,12 +212,15 @@ def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
 
 
 def _check_workload(contender: str, texts: dict[str, Any]) -> Any:
-    from profiling.settings import REFERENCES
+    from profiling.layers import EXAMPLE, find_layer, is_layer
+    from profiling.settings import OFFICIAL, REFERENCES
     from profiling.workload import Grid, GridError, parse_number
 
-    checkable = [name for name, reference in REFERENCES.items() if reference is not None]
-    if contender not in checkable:
-        raise GridError(f"contender must be one of {', '.join(checkable)}, not {contender!r}")
+    if is_layer(contender):
+        find_layer(contender)
+    elif contender not in REFERENCES or contender in OFFICIAL:
+        checkable = ", ".join(name for name in REFERENCES if name not in OFFICIAL)
+        raise GridError(f"contender must be one of {checkable}, or a layer as {EXAMPLE}, not {contender!r}")
     sizes = {
         name: parse_number(name, texts[name]) for name in ("d_model", "num_heads", "batch_size", "seq_len", "seed")
     }
@@ -209,26 +241,32 @@ def _check_workload(contender: str, texts: dict[str, Any]) -> Any:
     return workload
 
 
+def _parse_scale(text: str) -> float:
+    import math
+
+    from profiling.workload import GridError
+
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = math.nan
+    if not 0 < scale < math.inf:
+        raise GridError(f"input_scale must be a number above 0, not {text!r}")
+    return scale
+
+
 def _print_report(contender: str, report: dict[str, Any], *, as_json: bool) -> None:
     import json
+    import shutil
 
-    from profiling.units import format_error
+    from profiling.check_text import WIDTH, report_lines
 
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
         return
-    click.echo(f"{contender}: {report['verdict'].upper()} - {report['reason']}")
-    if report["max_abs_error"] is not None:
-        plain = f"the plain bound {report['plain_tolerance']:g} {'holds' if report['plain_holds'] else 'does not hold'}"
-        click.echo(f"  max error      {format_error(report['max_abs_error'])} ({plain})")
-    if report["error_ratio"] is not None:
-        click.echo(
-            f"  error ratio    {report['error_ratio']:.2f} (passes up to {report['tolerance']:g}): "
-            "error against float64 / (the official layer's own + eps x largest output)"
-        )
-    click.echo(f"  what was run   {report['scope']}")
-    for entry in report["mapping"]:
-        click.echo(f"  weight         {entry['theirs']} <- {entry['official']} ({entry['how']})")
+    verdict, *lines = report_lines(contender, report, width=min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns))
+    click.secho(verdict, fg=CHECK_COLORS[report["verdict"]], bold=True)
+    click.echo("\n".join(lines))
 
 
 def _stop_on_signals(stop: StopSwitch) -> None:

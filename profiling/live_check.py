@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 from profiling.child_process import MeasuringChild
 from profiling.device_lock import DeviceLock
+from profiling.layers import LayerFile, find_layer, is_layer, source_hash
 from profiling.workload import Workload
 
 # Loading torch on a cold, busy machine; then the check itself.
@@ -25,6 +27,7 @@ class LiveChecker:
         self._device = device
         self._child: MeasuringChild | None = None
         self._environment: dict[str, Any] = {}
+        self._loaded: dict[Path, str] = {}
         self._turn = threading.Lock()
 
     def environment(self) -> dict[str, Any]:
@@ -42,15 +45,36 @@ class LiveChecker:
         found: list[dict[str, Any]] = self.environment()["devices"]
         return found
 
-    def check(self, workload: Workload, contender: str) -> dict[str, Any]:
+    def check(
+        self,
+        workload: Workload,
+        contender: str,
+        *,
+        batch_first: bool = True,
+        input_scale: float = 1.0,
+        self_check: bool = False,
+        limit_s: float = CHECK_LIMIT_S,
+    ) -> dict[str, Any]:
         """The report of a contender's check at a workload's shape and at the fixed probe shapes.
 
+        A layer of one's own whose source has changed since the child loaded it is checked in a new child.
+
+        Args:
+            workload: the shape to check at, besides the probe shapes.
+            contender: a name of ours, or `path/to/file.py:Name`.
+            batch_first: whether a layer of one's own takes (batch, sequence, channel) or (sequence, batch, channel).
+            input_scale: the deviation of the normal input.
+            self_check: whether to plant faults in a right layer as well, and say how many the check catches.
+            limit_s: seconds after which the layer counts as hanging, and its process is ended.
+
         Raises:
+            GridError: there is no such file.
             DeviceBusy: a sweep measures on the device; a check would disturb it.
             MeasuringError: the child could not answer; the message says why.
         """
         with self._turn:
-            child = self._ready_child()
+            layer = find_layer(contender) if is_layer(contender) else None
+            child = self._ready_child() if layer is None else self._child_for(layer)
             device = self._environment["device"]
             lock = DeviceLock(device)
             lock.acquire("check")
@@ -59,8 +83,12 @@ class LiveChecker:
                     "request": "check",
                     "workload": {**workload.to_dict(), "device": device},
                     "contender": contender,
+                    "layer": layer.spec if layer else None,
+                    "batch_first": batch_first,
+                    "input_scale": input_scale,
+                    "self_check": self_check,
                 }
-                return child.ask(request, limit_s=CHECK_LIMIT_S)
+                return child.ask(request, limit_s=limit_s)
             finally:
                 lock.release()
 
@@ -77,11 +105,21 @@ class LiveChecker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _child_for(self, layer: LayerFile) -> MeasuringChild:
+        # A process keeps to what it has loaded, and to whatever that has done to it: an edit begins with a clean one.
+        source = source_hash(layer.path)
+        if self._child is not None and self._loaded.get(layer.path, source) != source:
+            self._child.close()
+        child = self._ready_child()
+        self._loaded[layer.path] = source
+        return child
+
     def _ready_child(self) -> MeasuringChild:
         if self._child is None or not self._child.is_alive():
             if self._child is not None:
                 self._child.close()
                 self._child = None
+            self._loaded = {}
             child = MeasuringChild()
             try:
                 self._environment = child.ask({"request": "environment", "device": self._device}, limit_s=START_LIMIT_S)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from profiling.layers import EXAMPLE, LayerFile, find_layer, is_layer, split_layer
 from profiling.workload import GridError, require_size
 
 # Each contender and its reference: the official call that does the same work (design: the choice of baseline
@@ -18,6 +19,8 @@ REFERENCES: dict[str, str | None] = {
     "official-fused": None,
 }
 CONTENDERS = tuple(REFERENCES)
+# What a layer of one's own may be compared with; it is for its owner to say which of the two does the same work.
+OFFICIAL = tuple(name for name, reference in REFERENCES.items() if reference is None)
 HEAPS = ("pinned", "as-is")
 
 # Below this many replicates an interval is too narrow to act on, so every verdict on speed is provisional.
@@ -27,12 +30,29 @@ MIN_ROUNDS = 5
 MAX_SECONDS = 1_000_000
 
 
+def reference_of(contender: str, own: str = OFFICIAL[0]) -> str | None:
+    """What a contender is compared with, None for a reference itself; `own` is what layers of one's own are.
+
+    Raises:
+        GridError: there is no such contender.
+    """
+    if contender in REFERENCES:
+        return REFERENCES[contender]
+    if isinstance(contender, str) and is_layer(contender):
+        return own
+    raise GridError(f"contenders must be among {', '.join(CONTENDERS)}, or a layer as {EXAMPLE}, not {contender!r}")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepSettings:
     """How a sweep measures each workload.
 
     Attributes:
-        contenders: names from `CONTENDERS`; a missing reference is added, since it has to be measured anyway.
+        contenders: names from `CONTENDERS`, and layers of one's own as `path/to/file.py:Name`; a missing reference is
+            added, since it has to be measured anyway.
+        reference: `official` or `official-fused`: what layers of one's own are compared with.
+        layers: contender → the same with an absolute path, for each layer of one's own. One that is not in it is looked
+            for from the working folder, and added.
         replicates: passes over the grid, each in a fresh process (1 quick, 5 normal, 8 to publish).
         time_budget_s: seconds of timed rounds per contender, workload and replicate.
         time_limit_s: seconds after which a workload is given up; None takes it from the estimate.
@@ -43,6 +63,8 @@ class SweepSettings:
     """
 
     contenders: tuple[str, ...] = CONTENDERS
+    reference: str = OFFICIAL[0]
+    layers: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
     replicates: int = 1
     time_budget_s: float = 0.5
     time_limit_s: float | None = None
@@ -52,29 +74,48 @@ class SweepSettings:
         """Checks every rule once, here at the boundary, and adds the references that are needed."""
         if not isinstance(self.contenders, tuple) or not self.contenders:
             raise GridError(f"contenders must hold at least one name, not {self.contenders!r}")
-        for name in self.contenders:
-            if name not in REFERENCES:
-                raise GridError(f"contenders must be among {', '.join(CONTENDERS)}, not {name!r}")
-        if len(set(self.contenders)) < len(self.contenders):
+        if self.reference not in OFFICIAL:
+            raise GridError(f"reference must be one of {', '.join(OFFICIAL)}, not {self.reference!r}")
+        needed = [reference for name in self.contenders if (reference := self.reference_of(name)) is not None]
+        object.__setattr__(self, "layers", self._found_layers())
+        places = [self.layers.get(name, name) for name in self.contenders]
+        if len(set(places)) < len(places):
             raise GridError(f"contenders must name each contender once, not {', '.join(self.contenders)}")
-        needed = [reference for name in self.contenders if (reference := REFERENCES[name]) is not None]
         missing = tuple(dict.fromkeys(name for name in needed if name not in self.contenders))
         object.__setattr__(self, "contenders", self.contenders + missing)
         require_size("replicates", self.replicates)
-        _require_seconds("time_budget_s", self.time_budget_s)
+        require_seconds("time_budget_s", self.time_budget_s)
         if self.time_limit_s is not None:
-            _require_seconds("time_limit_s", self.time_limit_s)
+            require_seconds("time_limit_s", self.time_limit_s)
         if self.heap not in HEAPS:
             raise GridError(f"heap must be one of {', '.join(HEAPS)}, not {self.heap!r}")
 
     @property
     def references(self) -> tuple[str, ...]:
         """The references that some contender of this sweep is compared with."""
-        return tuple(name for name in self.contenders if name in {REFERENCES[other] for other in self.contenders})
+        return tuple(name for name in self.contenders if name in {self.reference_of(each) for each in self.contenders})
+
+    def reference_of(self, contender: str) -> str | None:
+        """What a contender of this sweep is compared with; None for a reference."""
+        return reference_of(contender, self.reference)
+
+    def layer_files(self) -> dict[str, LayerFile]:
+        """Contender → its file, for each layer of one's own."""
+        return {name: LayerFile.from_spec(spec) for name, spec in self.layers.items()}
+
+    def _found_layers(self) -> dict[str, str]:
+        given = self.layers
+        if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
+            raise GridError(f"layers must map each layer of one's own to its place, not {given!r}")
+        own = [name for name in self.contenders if name not in REFERENCES]
+        for name in (name for name in own if name in given):
+            if LayerFile.from_spec(given[name]).name != split_layer(name)[1]:
+                raise GridError(f"layers must name the same layer as the contender {name!r}, not {given[name]!r}")
+        return {name: given[name] if name in given else find_layer(name).spec for name in own}
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, ready for JSON."""
-        return {**dataclasses.asdict(self), "contenders": list(self.contenders)}
+        return {**dataclasses.asdict(self), "contenders": list(self.contenders), "layers": dict(self.layers)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
@@ -87,7 +128,8 @@ class SweepSettings:
         return cls(**frozen)
 
 
-def _require_seconds(name: str, value: object) -> None:
+def require_seconds(name: str, value: object) -> None:
+    """Raises GridError unless `value` is a number of seconds that a person can mean."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
         raise GridError(f"{name} must be a number of seconds above 0, not {value!r}")

@@ -19,10 +19,11 @@ from profiling.device_lock import DeviceLock
 from profiling.environment import host_environment
 from profiling.estimate import estimate
 from profiling.events import Ended, Listener, Started, StepFinished, StepStarted, Waiting
+from profiling.layers import source_hash
 from profiling.resuming import finished_steps, refuse_mismatch, stored_run
 from profiling.run_writer import RunWriter
 from profiling.runs import Progress, Run, RunError, new_run_id, now, results_dir
-from profiling.settings import REFERENCES, SweepSettings
+from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
 from profiling.sweep_clock import SweepClock
 from profiling.workload import Grid, Workload
@@ -71,7 +72,10 @@ def split_options(options: Mapping[str, Any], stored: Run | None = None) -> tupl
     settings = {name: value for name, value in options.items() if name in setting_names}
     grid = {name: value for name, value in options.items() if name not in setting_names}
     if stored is not None:
-        grid, settings = stored.grid.to_dict() | grid, stored.settings.to_dict() | settings
+        kept = stored.settings.to_dict()
+        if "contenders" in settings:
+            del kept["layers"]  # the same name may mean another file from here: that must show, not be taken for it
+        grid, settings = stored.grid.to_dict() | grid, kept | settings
     return Grid.from_dict(grid), SweepSettings.from_dict(settings)
 
 
@@ -89,7 +93,8 @@ def sweep(
     """
     stored = stored_run(folder, resume=resume)
     grid, settings = split_options(options, stored)
-    supervisor = _Supervisor(grid, settings, folder, on_event or _ignore, stop or StopSwitch())
+    own_sources = {name: source_hash(file.path) for name, file in settings.layer_files().items()}
+    supervisor = _Supervisor(grid, settings, own_sources, folder, on_event or _ignore, stop or StopSwitch())
     try:
         supervisor.open(stored)
         return supervisor.measure_all()
@@ -100,8 +105,17 @@ def sweep(
 class _Supervisor:
     """One sweep: its lock, its child, its folder."""
 
-    def __init__(self, grid: Grid, settings: SweepSettings, folder: Path, tell: Listener, stop: StopSwitch) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        settings: SweepSettings,
+        own_sources: Mapping[str, str],
+        folder: Path,
+        tell: Listener,
+        stop: StopSwitch,
+    ) -> None:
         self.grid, self.settings, self.folder, self.tell, self.stop = grid, settings, folder, tell, stop
+        self.own_sources = own_sources
         self.child: MeasuringChild | None = None
         self.lock: DeviceLock | None = None
 
@@ -133,7 +147,7 @@ class _Supervisor:
             device=answer["device"],
             threads=self.threads,
             environment=environment,
-            sources={name: answer["sources"][name] for name in self.settings.contenders},
+            sources={name: (answer["sources"] | self.own_sources)[name] for name in self.settings.contenders},
             progress=Progress(done=len(self.done), total=len(self.workloads) * self.settings.replicates),
             pid=process.pid,
             process_started=process.create_time(),
@@ -255,7 +269,7 @@ class _Supervisor:
         rows = [
             identity
             | workload.to_dict()
-            | {"head_dim": workload.head_dim, "contender": name, "reference": REFERENCES[name]}
+            | {"head_dim": workload.head_dim, "contender": name, "reference": self.settings.reference_of(name)}
             | {"source_hash": self.writer.run.sources[name]}
             | cells[name]
             for name in self.settings.contenders
@@ -292,8 +306,16 @@ class _Supervisor:
             except MeasuringError as error:
                 cells |= {name: _lost("unavailable", str(error)) for name in left}
             else:
-                return cells | answer["rows"], answer["samples_s"]
+                edited = self._edited_since(answer["rows"])
+                changed = _lost("error", "its source has changed since the run began: start a new run")
+                samples = {name: times for name, times in answer["samples_s"].items() if name not in edited}
+                return cells | answer["rows"] | dict.fromkeys(edited, changed), samples
         return cells, {}
+
+    def _edited_since(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """The layers of one's own of which a later child loaded another source than the run began with."""
+        began = self.own_sources.items()
+        return [name for name, source in began if rows.get(name, {}).get("source_hash", source) != source]
 
     def _ask(self, workload: Workload, contenders: Sequence[str], order_seed: int) -> dict[str, Any]:
         if self.child is None or not self.child.is_alive():
@@ -304,6 +326,8 @@ class _Supervisor:
             "request": "measure",
             "workload": workload.to_dict(),
             "contenders": list(contenders),
+            "layers": {name: spec for name, spec in self.settings.layers.items() if name in contenders},
+            "reference": self.settings.reference,
             "time_budget_s": self.settings.time_budget_s,
             "order_seed": order_seed,
         }

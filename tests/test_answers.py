@@ -54,7 +54,7 @@ def test_a_check_answers_a_verdict_with_its_evidence(child: Answerer, contender:
     assert answer["verdict"] == "pass"
     assert answer["max_abs_error"] == 0.0
     assert 0 < answer["official_max_abs_error_oracle"] < 1e-5
-    assert answer["max_abs_error_oracle"] == answer["official_max_abs_error_oracle"]
+    assert 0 < answer["max_abs_error_oracle"] < 1e-5
     assert answer["seconds"] > 0
     assert answer["mapping"]
 

@@ -44,7 +44,7 @@ def test_a_reference_is_a_contender_without_a_reference() -> None:
     ("fields", "words"),
     [
         ({"contenders": ()}, "contenders must hold at least one name"),
-        ({"contenders": ("mine",)}, "contenders must be among custom, custom-fused, official, official-fused, not 'mi"),
+        ({"contenders": ("mine",)}, "contenders must be among custom, custom-fused, official, official-fused, or a"),
         ({"contenders": ("custom", "custom")}, "contenders must name each contender once"),
         ({"replicates": 0}, "replicates must be a whole number of at least 1, not 0"),
         ({"time_budget_s": 0}, "time_budget_s must be a number of seconds above 0, not 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import torch
 
 from mha import check_consistency
+from profiling.check_report import error_report
+from profiling.layers import LayerFile
 from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.passes import failure, measure
+from profiling.measuring.user_layers import load_layer, words_of
 from profiling.protocol import Marker, decode
-from profiling.settings import REFERENCES
+from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload
 
 
@@ -54,7 +58,13 @@ class Answerer:
         }
 
     def _measure(
-        self, workload: dict[str, Any], contenders: list[str], time_budget_s: float, order_seed: int
+        self,
+        workload: dict[str, Any],
+        contenders: list[str],
+        time_budget_s: float,
+        order_seed: int,
+        layers: dict[str, str] | None = None,
+        reference: str = OFFICIAL[0],
     ) -> dict[str, Any]:
         point = Workload.from_dict(workload)
         rows = measure(
@@ -64,31 +74,59 @@ class Answerer:
             budget_s=time_budget_s,
             order_seed=order_seed,
             say=self._marker.write,
+            layers=layers,
+            reference=reference,
         )
         return {
             "rows": {name: row.cells for name, row in rows.items() if row.cells},
             "samples_s": {name: row.samples_s for name, row in rows.items() if row.samples_s},
         }
 
-    def _check(self, workload: dict[str, Any], contender: str) -> dict[str, Any]:
+    def _check(
+        self,
+        workload: dict[str, Any],
+        contender: str,
+        layer: str | None = None,
+        batch_first: bool = True,
+        input_scale: float = 1.0,
+        self_check: bool = False,
+    ) -> dict[str, Any]:
         point = Workload.from_dict(workload)
         torch.set_num_threads(point.threads)
         self._marker.write("check", contender)
         started = time.perf_counter()
-        report = check_consistency(
-            LAYERS[contender],
-            d_model=point.d_model,
-            num_heads=point.num_heads,
-            batch_size=point.batch_size,
-            seq_len=point.seq_len,
-            dtype=torch_dtype(point),
-            device=find_device(point.device).torch_device,
-            bias=point.bias,
-            causal=point.causal,
-            need_weights=NEED_WEIGHTS[REFERENCES[contender] or contender],
-            seed=point.seed,
-        ).to_dict()
+        options: dict[str, Any] = {
+            "d_model": point.d_model,
+            "num_heads": point.num_heads,
+            "batch_size": point.batch_size,
+            "seq_len": point.seq_len,
+            "dtype": torch_dtype(point),
+            "device": find_device(point.device).torch_device,
+            "causal": point.causal,
+            "seed": point.seed,
+            "batch_first": batch_first,
+            "input_scale": input_scale,
+            "self_check": self_check,
+        }
+        taken = inspect.signature(check_consistency).parameters
+        options = {name: value for name, value in options.items() if name in taken}
+        if layer is None:
+            options["need_weights"] = NEED_WEIGHTS[reference_of(contender) or contender]
+            report = check_consistency(LAYERS[contender], bias=point.bias, **options).to_dict()
+        else:
+            report = _check_own(layer, point, options)
         asked = report["comparisons"][0] if report["comparisons"] else {}
         errors = {name: asked.get(name) for name in ("max_abs_error_oracle", "official_max_abs_error_oracle")}
         seconds = time.perf_counter() - started
         return {**report, **errors, "torch_version": torch.__version__, "seconds": seconds}
+
+
+def _check_own(layer: str, point: Workload, options: dict[str, Any]) -> dict[str, Any]:
+    """The report on a layer of one's own; whatever it raises, also an exit, is an answer."""
+    try:
+        # Biases as the layer has, unless they are asked for: set to zero they would hide one that is forgotten.
+        return check_consistency(load_layer(layer), bias=point.bias or None, **options).to_dict()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return error_report(words_of(error), f"{LayerFile.from_spec(layer).name} at {point.label}")

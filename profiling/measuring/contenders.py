@@ -37,12 +37,18 @@ class Contender:
         layer: the module, with weights of its own.
         forward: (B, S, E) → (B, S, E), without regard to gradients.
         call: one call of the workload, the work that is timed.
+        x: the input where it has one of its own.
+        warnings: what a reader of its numbers should know.
+        incomparable: why its output cannot be compared with the reference's; empty where it can.
     """
 
     name: str
     layer: nn.Module
     forward: Callable[[], Tensor]
     call: Callable[[], object]
+    x: Tensor | None = None
+    warnings: tuple[str, ...] = ()
+    incomparable: str = ""
 
 
 def make_input(workload: Workload) -> Tensor:

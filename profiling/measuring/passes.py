@@ -24,9 +24,11 @@ from profiling.measuring.contenders import Contender, make_contender, make_input
 from profiling.measuring.devices import Device
 from profiling.measuring.kernels import observe_kernel
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
+from profiling.measuring.user_contenders import make_user_contender
+from profiling.measuring.user_layers import loaded_hash, words_of
 from profiling.ratios import paired_speedup
 from profiling.runs import now
-from profiling.settings import REFERENCES
+from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload
 
 CLONE = "clone:"
@@ -47,7 +49,15 @@ class Row:
 
 
 def measure(
-    workload: Workload, contenders: list[str], device: Device, *, budget_s: float, order_seed: int, say: Say
+    workload: Workload,
+    contenders: list[str],
+    device: Device,
+    *,
+    budget_s: float,
+    order_seed: int,
+    say: Say,
+    layers: Mapping[str, str] | None = None,
+    reference: str = OFFICIAL[0],
 ) -> dict[str, Row]:
     """Measures a workload and returns contender → row.
 
@@ -58,9 +68,11 @@ def measure(
         budget_s: seconds of timed rounds per contender; a clone of a reference counts as one.
         order_seed: seed of the random order within the rounds.
         say: told the pass and the contender before each thing that could take the process down.
+        layers: contender → file and name with an absolute path, for each layer of one's own.
+        reference: what those are compared with.
     """
     torch.set_num_threads(workload.threads)
-    session = _Session(workload, contenders, device, say)
+    session = _Session(workload, contenders, device, say, layers or {}, reference)
     # Outside the mode: weights made in inference mode are of another kind, and take torch through slower products than
     # those of a layer that a person made and then used so.
     session.build()
@@ -74,11 +86,20 @@ def measure(
 class _Session:
     """One workload on its way through the passes: who is still in it, and the rows so far."""
 
-    def __init__(self, workload: Workload, contenders: list[str], device: Device, say: Say) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        contenders: list[str],
+        device: Device,
+        say: Say,
+        layers: Mapping[str, str],
+        reference: str,
+    ) -> None:
         self.workload, self.device, self.say = workload, device, say
-        self.names = contenders
+        self.names, self.layers = contenders, layers
+        self.references = {name: reference_of(name, reference) for name in contenders}
         self.live: dict[str, Contender] = {}
-        self.rows = {name: Row({"status": "ok", "source_hash": source_hash(name)}, []) for name in contenders}
+        self.rows = {name: Row({"status": "ok", "source_hash": self._source_hash(name)}, []) for name in contenders}
 
     def build(self) -> None:
         """Makes every contender, and a clone of each reference that some contender is compared with."""
@@ -114,7 +135,9 @@ class _Session:
             }
             try:
                 rounds = self._rounds(budget_s, rng, {name: s for name, s in seconds.items() if s is not None})
-            except Exception as error:  # whatever a layer raises is the layer's: it costs its own row
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # whatever a layer raises is the layer's: it costs its own row
                 self._fail(self.running, error)
             else:
                 self._note_latency(rounds)
@@ -126,16 +149,31 @@ class _Session:
             self._say_running("memory", name)
             try:
                 self._note_memory(name)
-            except Exception as error:  # whatever a layer raises is the layer's: its peak stays empty
-                self.rows[name].cells["warnings"] = f"memory not measured: {failure(error)[1]}"
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # whatever a layer raises is the layer's: its peak stays empty
+                self._warn(name, f"memory not measured: {failure(error)[1]}")
 
     # -- steps of the passes ------------------------------------------------------------------------------------------
 
+    def _source_hash(self, name: str) -> str | None:
+        return loaded_hash(self.layers[name]) if name in self.layers else source_hash(name)
+
     def _make(self, name: str, weights: nn.Module) -> None:
-        self.live[name] = make_contender(name.removeprefix(CLONE), self.workload, weights, self.x)
+        if name in self.layers:
+            self.live[name] = make_user_contender(name, self.layers[name], self.workload, weights, self.x)
+            for text in self.live[name].warnings:
+                self._warn(name, text)
+        else:
+            self.live[name] = make_contender(name.removeprefix(CLONE), self.workload, weights, self.x)
 
     def _output(self, name: str) -> Tensor:
-        return self.live[name].forward().detach()
+        output = self.live[name].forward().detach()
+        mine = self.live[name].x
+        if mine is not None and not torch.equal(mine, self.x):
+            self._warn(name, "writes to its input: each call sees what the one before has left there")
+            return output.clone()  # it may be that input
+        return output
 
     def _warm_up(self, name: str, budget_s: float) -> float:
         return warm_up(self.live[name].call, self.device, budget_s)
@@ -162,7 +200,15 @@ class _Session:
             return None  # no truth to be had: the error columns stay empty, the rest of the row stands
 
     def _compare(self, name: str, outputs: Mapping[str, Tensor], truth: Oracle | None) -> None:
-        cells, reference, output = self.rows[name].cells, REFERENCES[name], outputs[name]
+        cells, reference, output = self.rows[name].cells, self.references[name], outputs[name]
+        if self.live[name].incomparable:
+            cells["check_verdict"] = "not-comparable"
+            self._warn(name, self.live[name].incomparable)
+            return
+        if output.shape != self.x.shape:
+            cells["check_verdict"] = "fail"
+            self._warn(name, f"its output has shape {tuple(output.shape)}, not {tuple(self.x.shape)}")
+            return
         if truth is None:
             return
         standard = outputs.get(reference, output) if reference else output
@@ -175,7 +221,7 @@ class _Session:
 
     def _pairs(self) -> dict[str, str]:
         """The contender → reference pairs of which both are still in."""
-        pairs = {name: REFERENCES[name] for name in self.live if not name.startswith(CLONE)}
+        pairs = {name: self.references[name] for name in self.live if not name.startswith(CLONE)}
         return {name: reference for name, reference in pairs.items() if reference in self.live and reference}
 
     def _clones(self) -> dict[str, str]:
@@ -207,7 +253,11 @@ class _Session:
         if self.device.no_peak_reason is None:
             cells["peak_memory_mib"] = self.device.peak_bytes(call) / MIB
         else:
-            cells["warnings"] = self.device.no_peak_reason
+            self._warn(name, self.device.no_peak_reason)
+
+    def _warn(self, name: str, text: str) -> None:
+        said = self.rows[name].cells.get("warnings")
+        self.rows[name].cells["warnings"] = f"{said}; {text}" if said else text
 
     # -- when a contender raises --------------------------------------------------------------------------------------
 
@@ -216,7 +266,9 @@ class _Session:
         self._say_running(phase, name)
         try:
             return step(name)
-        except Exception as error:  # whatever a layer raises is the layer's: it costs its own row
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a layer raises is the layer's, also an exit: it costs its own row
             self._fail(name, error)
             return None
 
@@ -224,7 +276,7 @@ class _Session:
         self.running = name
         self.say(phase, name.removeprefix(CLONE))
 
-    def _fail(self, name: str, error: Exception) -> None:
+    def _fail(self, name: str, error: BaseException) -> None:
         self.live.pop(name, None)
         self.live.pop(CLONE + name, None)
         if name in self.rows:
@@ -242,9 +294,8 @@ def failure(error: BaseException) -> tuple[str, str]:
     is_oom = isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _OUT_OF_MEMORY)
     if is_oom:
         return "oom", text[:500]
-    if isinstance(error, NotImplementedError) or any(sign in text for sign in _NOT_SUPPORTED):
-        return "unavailable", f"{type(error).__name__}: {text[:500]}"
-    return "error", f"{type(error).__name__}: {text[:500]}"
+    is_unavailable = isinstance(error, NotImplementedError) or any(sign in text for sign in _NOT_SUPPORTED)
+    return "unavailable" if is_unavailable else "error", words_of(error)
 
 
 def latency_cells(samples_s: list[float], workload: Workload) -> dict[str, Any]:

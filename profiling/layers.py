@@ -1,0 +1,150 @@
+"""Layers of one's own, `path/to/file.py:Name`: parsed, found and hashed without running them. No torch."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import keyword
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from profiling.workload import GridError
+
+EXAMPLE = "my_attention.py:MyAttention"
+# A folder that holds an environment holds thousands of files that are no part of the layer.
+_FOREIGN_FOLDERS = {"site-packages", "dist-packages"}
+_MAX_SOURCE_FILES = 500
+# What the marker between a sweep and its child has room for.
+_MAX_NAME_BYTES = 400
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerFile:
+    """A class, factory or instance in a file: its absolute path, and the name in it, dotted where it lies deeper."""
+
+    path: Path
+    name: str
+
+    @property
+    def spec(self) -> str:
+        """The two as one text that means the same from any folder."""
+        return f"{self.path}:{self.name}"
+
+    @classmethod
+    def from_spec(cls, spec: str) -> LayerFile:
+        """The layer that an absolute `spec` names; its file need not be there."""
+        path, _, name = spec.rpartition(":")
+        return cls(Path(path), name)
+
+
+def is_layer(contender: str) -> bool:
+    """Whether a contender's name is meant as a file rather than as a name of ours."""
+    return ":" in contender or contender.lower().endswith(".py") or "/" in contender or os.sep in contender
+
+
+def split_layer(text: str) -> tuple[str, str]:
+    """The file and the name in `file.py:Name`, as they were given; the last colon separates them.
+
+    Raises:
+        GridError: it is no such text.
+    """
+    if " ".join(text.split()) != text or not text.isprintable():
+        raise GridError(f"a layer's path must be plain text without line breaks or runs of blanks, not {text!r}")
+    path, colon, name = text.rpartition(":")
+    if text.lower().endswith(".py") or (colon and not name):
+        path = text.removesuffix(":")
+        raise GridError(f"a layer needs a name in its file, as in {EXAMPLE}: write {path}:NAME, not {text!r}")
+    if not path.lower().endswith(".py"):
+        raise GridError(f"a layer must be a Python file and a name in it, as in {EXAMPLE}, not {text!r}")
+    if not all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split(".")):
+        raise GridError(f"{name!r} in {text!r} cannot be the name of a class, a factory or a layer")
+    return path, name
+
+
+def find_layer(text: str) -> LayerFile:
+    """The layer that a text means here: a relative path starts from the working folder.
+
+    Raises:
+        GridError: the text names no layer, or there is no such file.
+    """
+    given, name = split_layer(text)
+    if len(text.encode()) > _MAX_NAME_BYTES:
+        raise GridError(f"a layer's path must be at most {_MAX_NAME_BYTES} bytes long, give a relative one: {text!r}")
+    path = Path(os.path.abspath(Path(given).expanduser()))
+    if not path.is_file():
+        raise GridError(f"there is no file {given}" + ("" if Path(given).is_absolute() else f" in {Path.cwd()}"))
+    return LayerFile(path, name)
+
+
+def source_hash(path: Path) -> str:
+    """A hash of a layer's file and of the files beside it that it imports, directly or not.
+
+    Raises:
+        GridError: the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        for file in source_files(path):
+            digest.update(f"{os.path.relpath(file, path.parent)}\0".encode("utf-8", "surrogateescape"))
+            digest.update(file.read_bytes())
+    except OSError as error:
+        raise GridError(f"{path} cannot be read: {error.strerror or error}") from None
+    return digest.hexdigest()[:16]
+
+
+def source_files(path: Path) -> list[Path]:
+    """A layer's file, and those beside it or in its package that it imports, as its text tells; sorted, itself first.
+
+    What it imports by other means than an `import` statement is not found.
+    """
+    roots = tuple(dict.fromkeys((path.parent, package_root(path))))
+    found, todo = {path}, [path]
+    while todo and len(found) < _MAX_SOURCE_FILES:
+        file = todo.pop()
+        stat = file.stat()
+        for module in _imported_names(file, stat.st_mtime_ns, stat.st_size):
+            new = set(_files_of(module, file, roots)) - found
+            found |= new
+            todo += sorted(new)
+    return [path, *sorted(found - {path})]
+
+
+def package_root(path: Path) -> Path:
+    """The folder that the top-level package of a file lies in; the file's own folder where it is in no package."""
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        folder = folder.parent
+    return folder
+
+
+@functools.lru_cache(maxsize=1024)
+def _imported_names(file: Path, mtime_ns: int, size: int) -> tuple[str, ...]:
+    """What a file imports: `a.b`, or `..a.b` with a dot for each level; a file that is no Python imports nothing."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            names += [base, *(f"{base}{'.' if node.module else ''}{alias.name}" for alias in node.names)]
+    return tuple(dict.fromkeys(names))
+
+
+def _files_of(module: str, importer: Path, roots: tuple[Path, ...]) -> Iterator[Path]:
+    """The files that an import runs, of those under the roots."""
+    level = len(module) - len(module.lstrip("."))
+    parts = [part for part in module.lstrip(".").split(".") if part]
+    if level > len(importer.parents):
+        return
+    for root in (importer.parents[level - 1],) if level else roots:
+        for count in range(0 if level else 1, len(parts) + 1):
+            place = root.joinpath(*parts[:count])
+            files = (place / "__init__.py", *((place.with_name(f"{place.name}.py"),) if count else ()))
+            yield from (file for file in files if file.is_file() and not _FOREIGN_FOLDERS.intersection(file.parts))

@@ -1,0 +1,95 @@
+"""A layer of one's own as a contender: built for a workload, with the workload's weights if it takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mha import TransplantError, UnknownLayoutError, transplant
+from mha.building import build_layer
+from mha.calling import calling_of
+from profiling.measuring.contenders import Contender, torch_dtype
+from profiling.measuring.user_layers import load_layer
+from profiling.workload import Workload
+
+
+def make_user_contender(name: str, spec: str, workload: Workload, weights: nn.Module, x: Tensor) -> Contender:
+    """The contender `name`, which `spec` says where to find, for a workload, with a copy of `weights`.
+
+    One that cannot take the weights keeps its own: it can be timed, and not be compared.
+
+    Raises:
+        LayerError: its file cannot be loaded.
+        BuildError, CallError: it cannot be built or called without being told how.
+        BaseException: whatever it raises itself, also an exit.
+    """
+    layer = _build(spec, workload)
+    warnings: list[str] = []
+    incomparable = ""
+    try:
+        entries = transplant(weights, layer)
+    except (UnknownLayoutError, TransplantError) as error:
+        incomparable = f"measured with its own weights: {error}"
+    else:
+        num_zeroed = sum(entry.how == "set to zero" for entry in entries)
+        if num_zeroed:
+            warnings.append(f"{num_zeroed} of its biases set to zero, since the reference has none")
+    layer.train(workload.mode == "training")
+    calling = calling_of(layer, batch_first=getattr(layer, "batch_first", True) is not False)
+    flags: dict[str, Any] = dict.fromkeys(calling.causal_flags, True) if workload.causal else {}
+    # An input of its own: what it does to it in place must not reach the others.
+    x = x.detach().clone().requires_grad_(x.requires_grad)
+
+    def run() -> Tensor:
+        return calling(layer, x, **flags)
+
+    call = _training(layer, run, x) if workload.mode == "training" else run
+    forward = _in_eval_mode(layer, run) if workload.mode == "training" else run
+    return Contender(name, layer, forward, call, x, tuple(warnings), incomparable)
+
+
+def _build(spec: str, workload: Workload) -> nn.Module:
+    target = load_layer(spec)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(workload.seed)
+        layer = build_layer(
+            target,
+            workload.d_model,
+            workload.num_heads,
+            bias=workload.bias,
+            causal=workload.causal,
+            max_length=workload.seq_len,
+        )
+    torch.set_num_threads(workload.threads)  # whatever it set
+    return layer.to(device=torch.device(workload.device), dtype=torch_dtype(workload))
+
+
+def _in_eval_mode(layer: nn.Module, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Runs without dropout, which a layer of one's own may have: outputs are compared so, whatever is timed."""
+
+    def forward() -> Tensor:
+        was_training = layer.training
+        layer.eval()
+        try:
+            return run()
+        finally:
+            layer.train(was_training)
+
+    return forward
+
+
+def _training(layer: nn.Module, run: Callable[[], Tensor], x: Tensor) -> Callable[[], object]:
+    inputs = [x, *(parameter for parameter in layer.parameters() if parameter.requires_grad)]
+    gradients: dict[torch.Size, Tensor] = {}
+
+    def step() -> object:
+        output = run()
+        # Made once: its output may have another shape than the input, which is for the check to say.
+        if output.shape not in gradients:
+            gradients[output.shape] = torch.ones_like(output)
+        return torch.autograd.grad(output, inputs, gradients[output.shape], allow_unused=True)
+
+    return step
