@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from dashboard import services, session, store
+from dashboard import refusal, services, session, store
 from dashboard.formatting import clock, count, duration, local_time, plain
 from dashboard.jobs import Job, JobError
 from profiling.runs import Run, RunError, read_run, results_dir
 
 TICK_S = 1.5
+# Nothing is measured: how often an idle page looks whether that is still so.
+IDLE_TICK_S = 5.0
 # Drawing takes time from what is being measured, so rows that come faster wait for each other.
 REDRAW_S = 3.0
 
@@ -49,17 +51,28 @@ def look(runs: Sequence[Run]) -> Watched | None:
 
 
 def show(run: Run | None, watched: Watched | None) -> None:
-    """Draws the progress of `watched`, and how `run` ended; a fragment that ticks only while a sweep is alive."""
+    """Draws the progress of `watched`, and how `run` ended; a fragment that ticks slowly while no sweep is alive."""
     ticking, ended, refused = (st.container() for _ in range(3))
     if watched is not None:
         st.session_state[session.DRAWN] = (watched.run_id, watched.seen, time.monotonic())
         with ticking:
             st.fragment(_watch, run_every=TICK_S)(watched.run_id, run.run_id if run else None)
+    else:
+        machine = services.live_checks().machine
+        device = machine.device if machine else "cpu"
+        with ticking:
+            st.fragment(_look_out, run_every=IDLE_TICK_S)(device, store.traces(device))
     if run is not None and run.state not in ("running", "finished"):
         with ended:
             _show_end(run, is_free=watched is None)
     with refused:
         _show_refusal(services.jobs().last, run)
+
+
+def _look_out(device: str, drawn: store.Traces) -> None:
+    """Draws nothing; runs the whole page again once a sweep has begun or ended elsewhere."""
+    if store.traces(device) != drawn:
+        st.rerun()
 
 
 def _watch(run_id: str, shown_id: str | None) -> None:
@@ -146,11 +159,11 @@ def _show_end(run: Run, *, is_free: bool) -> None:
 
 
 def _resume(run: Run) -> None:
-    st.session_state[session.START_ERROR] = ""
+    refusal.forget()
     try:
         services.jobs().resume(run)
     except JobError as error:
-        st.session_state[session.START_ERROR] = str(error)
+        refusal.remember(error, run.device)
 
 
 def _show_refusal(job: Job | None, run: Run | None) -> None:

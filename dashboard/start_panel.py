@@ -6,7 +6,7 @@ import os
 
 import streamlit as st
 
-from dashboard import services, session, store
+from dashboard import refusal, services, store
 from dashboard.controls import Wish
 from dashboard.formatting import count, duration, memory, plain
 from dashboard.jobs import JobError
@@ -34,8 +34,7 @@ def show(wish: Wish, machine: Machine | None, *, is_busy: bool) -> None:
         on_click=_start,
         args=(wish, machine),
     )
-    if st.session_state.get(session.START_ERROR):
-        st.error(plain(st.session_state[session.START_ERROR]))
+    refusal.show()
 
 
 def where(wish: Wish, machine: Machine | None) -> tuple[str, int]:
@@ -47,13 +46,14 @@ def where(wish: Wish, machine: Machine | None) -> tuple[str, int]:
 
 
 def _start(wish: Wish, machine: Machine | None) -> None:
-    st.session_state[session.START_ERROR] = ""
+    refusal.forget()
     if wish.grid is None or wish.settings is None:
         return
+    device = where(wish, machine)[0]
     try:
-        job = services.jobs().start(wish.grid, wish.settings, where(wish, machine)[0])
+        job = services.jobs().start(wish.grid, wish.settings, device)
     except JobError as error:
-        st.session_state[session.START_ERROR] = str(error)
+        refusal.remember(error, device)
     else:
         store.pick(job.run_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +11,13 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import session
-from dashboard.jobs import Job
+from dashboard.jobs import Job, sweep_on
+from profiling.device_lock import Owner
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, find_run_folder, read_run, results_dir
 from profiling.table import load_run
+
+# Who holds the device for a sweep, and when a run's folder last changed.
+Traces = tuple[Owner | None, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +70,16 @@ def table_of(run: Run) -> pd.DataFrame:
 def folder_of(run: Run) -> Path:
     """Where the run lies."""
     return results_dir() / run.run_id
+
+
+def traces(device: str) -> Traces:
+    """What changes when a sweep begins or ends, wherever it was started: who holds the device, and the run folders."""
+    try:
+        with os.scandir(results_dir()) as entries:
+            changed = max((entry.stat().st_mtime_ns for entry in entries), default=0)
+    except OSError:
+        changed = 0
+    return sweep_on(device), changed
 
 
 def size_of(run: Run) -> int:
