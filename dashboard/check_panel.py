@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import services
+from dashboard import report_tables, services
+from dashboard import report_text as text
 from dashboard.controls import Wish
-from dashboard.formatting import CONTENDER_NAMES, MISSING, clock, count, error, plain, ratio
+from dashboard.formatting import CONTENDER_NAMES, clock, error, plain
+from dashboard.layers import file_of, name_of
 from dashboard.live_checks import Answer, Machine
+from dashboard.report_text import Report
 from dashboard.start_panel import where
 from profiling.estimate import call_seconds
+from profiling.layers import is_layer
 from profiling.runs import Run
-from profiling.settings import REFERENCES
 from profiling.workload import Grid, Workload
 
 TICK_S = 1.0
 MAX_LIVE_ROWS = 8
 # Of the layer itself; the float64 oracle takes several times as long.
 LARGEST_CALL_S = 0.5
-
-VERDICTS = {
-    "pass": ("green", "✓ pass"),
-    "fail": ("red", "✗ fail"),
-    "not-comparable": ("orange", "≠ not comparable"),
-    "error": ("red", "! error"),
-}
 
 
 def show(wish: Wish, running: Run | None, rows: pd.DataFrame | None) -> None:
@@ -73,7 +68,8 @@ def cheapest_point(wish: Wish, machine: Machine | None) -> Workload | None:
 
 def checked_contenders(wish: Wish) -> tuple[str, ...]:
     """The contenders that have a reference to be checked against."""
-    return tuple(name for name in wish.settings.contenders if REFERENCES[name]) if wish.settings else ()
+    settings = wish.settings
+    return tuple(name for name in settings.contenders if settings.reference_of(name)) if settings else ()
 
 
 def _answers(wish: Wish, contenders: tuple[str, ...], was_pending: bool) -> None:
@@ -98,7 +94,8 @@ def _answers(wish: Wish, contenders: tuple[str, ...], was_pending: bool) -> None
 
 
 def _show_answer(name: str, answer: Answer) -> None:
-    st.markdown(f"**{name}**, the {CONTENDER_NAMES.get(name, name)}")
+    whose = f"from {text.code(file_of(name))}" if is_layer(name) else f"the {CONTENDER_NAMES.get(name, name)}"
+    st.markdown(f"**{plain(name_of(name))}**, {whose}")
     if answer.busy is not None:
         st.caption(f"Waits: the device is busy since {clock(answer.busy.started_at)} with a {answer.busy.kind}.")
     elif answer.error:
@@ -109,59 +106,28 @@ def _show_answer(name: str, answer: Answer) -> None:
         _show_report(answer.report)
 
 
-def _show_report(report: dict[str, Any]) -> None:
-    color, words = VERDICTS.get(report["verdict"], ("gray", report["verdict"]))
+def _show_report(report: Report) -> None:
+    color, words = text.verdict_words(report["verdict"])
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.badge(words, color=color)
-        st.markdown(f"max error **{_measured(report)}**")
-    st.caption(_evidence(report))
+        st.markdown(f"max error **{text.measured(report)}**")
+    st.caption(text.evidence(report))
+    itself = " · ".join(filter(None, [text.gradients(report), text.planted(report)]))
+    if itself:
+        st.caption(itself)
     if report["verdict"] != "pass":
-        st.markdown(plain(str(report["reason"])))
+        st.markdown(text.sentence(report["reason"]))
+        for _, sentence in text.diagnosis(report):
+            st.markdown(f"**{text.sentence(sentence)}**")
     with st.expander("Shapes and weights"):
-        st.caption(plain(str(report.get("scope", ""))))
-        st.dataframe(_comparisons(report), hide_index=True, height="content")
-        for entry in report.get("mapping", []):
-            st.caption(f"`{entry['theirs']}` ← `{entry['official']}`: {plain(entry['how'])}")
+        st.caption(text.sentence(report.get("scope", "")))
+        st.dataframe(_plain_shapes(report), hide_index=True, height="content")
+        for entry in report.get("mapping") or []:
+            st.caption(f"{text.code(entry['theirs'])} ← {text.code(entry['official'])}: {plain(entry['how'])}")
 
 
-def _measured(report: dict[str, Any]) -> str:
-    """The error at the point asked for, which is the first comparison."""
-    asked = next(iter(report.get("comparisons", [])), report)
-    if asked.get("num_non_finite"):
-        return f"not finite ({count(asked['num_non_finite'], 'element')})"
-    return error(asked.get("max_abs_error"))
-
-
-def _evidence(report: dict[str, Any]) -> str:
-    parts = []
-    if report.get("error_ratio") is not None:
-        limit = f"passes up to {report['tolerance']:g}×"
-        parts.append(f"Error ratio against float64 **{ratio(report['error_ratio'])}** ({limit}).")
-    if report.get("plain_holds") is not None:
-        sign = "below" if report["plain_holds"] else "not below"
-        shapes = count(len(report["comparisons"]), "shape")
-        parts.append(
-            f"Largest error over {shapes} {error(report['max_abs_error'])}, {sign} {report['plain_tolerance']:.0e}."
-        )
-    parts.append(f"torch {report.get('torch_version', MISSING)}.")
-    return plain_markdown(" ".join(parts))
-
-
-def plain_markdown(text: str) -> str:
-    """Text whose only markdown is bold: a tilde or a dollar sign stays itself."""
-    return text.replace("~", "\\~").replace("$", "\\$")
-
-
-def _comparisons(report: dict[str, Any]) -> pd.DataFrame:
-    rows = [
-        {
-            "shape": f"d {entry['d_model']} · h {entry['num_heads']} · b {entry['batch_size']} · s {entry['seq_len']}",
-            "max error": error(entry.get("max_abs_error")),
-            "ratio": ratio(entry.get("error_ratio")),
-        }
-        for entry in report.get("comparisons", [])
-    ]
-    return pd.DataFrame(rows, columns=["shape", "max error", "ratio"])
+def _plain_shapes(report: Report) -> pd.DataFrame:
+    return report_tables.shapes(report).drop(columns="verdict").rename(columns={"error ratio": "ratio"})
 
 
 def _show_rows(rows: pd.DataFrame | None) -> None:
@@ -170,11 +136,11 @@ def _show_rows(rows: pd.DataFrame | None) -> None:
     if checked is None or checked.empty:
         return
     for row in checked.tail(MAX_LIVE_ROWS).iloc[::-1].to_dict("records"):
-        color, words = VERDICTS.get(row["check_verdict"], ("gray", row["check_verdict"]))
+        color, words = text.verdict_words(row["check_verdict"])
         value = None if pd.isna(row["max_abs_error"]) else float(row["max_abs_error"])
-        text = "not finite" if value is not None and math.isinf(value) else error(value)
+        found = "not finite" if value is not None and math.isinf(value) else error(value)
         where_ = f"b {row['batch_size']} · s {row['seq_len']} · h {row['num_heads']}"
-        st.markdown(f":{color}[{words}] **{text}** {row['contender']}  \n:small[:gray[{where_}]]")
+        st.markdown(f":{color}[{words}] **{found}** {plain(name_of(row['contender']))}  \n:small[:gray[{where_}]]")
     if len(checked) > MAX_LIVE_ROWS:
         failing = int((checked["check_verdict"] != "pass").sum())
         st.caption(f"{len(checked)} rows checked so far, {failing} not passing; the newest are shown.")

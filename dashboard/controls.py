@@ -8,12 +8,14 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import session
+from dashboard import layer_notices, session
+from dashboard.layers import Layers
 from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
-from profiling.settings import CONTENDERS, HEAPS, SweepSettings
+from profiling.settings import CONTENDERS, HEAPS, OFFICIAL, SweepSettings
 from profiling.workload import DTYPES, MODES, Grid, GridError, parse_sizes, parse_switches
 
 SWITCHES = ("no", "yes")
+NO_LAYERS = Layers()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,21 +27,21 @@ class Wish:
     error: str = ""
 
 
-def show(devices: Sequence[str]) -> Wish:
+def show(devices: Sequence[str], layers: Layers) -> Wish:
     """Draws the controls and returns what they ask for. `devices` are the names to choose from, the best first."""
     presets = st.container()
     _sizes()
     with st.expander("More settings", expanded=False):
-        _rarer(devices)
+        _rarer(devices, layers)
     with presets:
         _presets()  # after the others, whose values it tells by name
-    return wish(st.session_state)
+    return wish(st.session_state, layers)
 
 
-def wish(values: Any) -> Wish:
+def wish(values: Any, layers: Layers = NO_LAYERS) -> Wish:
     """What the values of the controls ask for, validated again: they may come from a URL."""
     try:
-        return Wish(grid=_grid(values), settings=_settings(values))
+        return Wish(grid=_grid(values), settings=_settings(values, layers))
     except GridError as error:
         return Wish(error=str(error))
 
@@ -65,12 +67,18 @@ def _grid(values: Any) -> Grid:
     )
 
 
-def _settings(values: Any) -> SweepSettings:
+def _settings(values: Any, layers: Layers) -> SweepSettings:
+    options = (*CONTENDERS, *layers.specs)
+    contenders = _in_order(values.get(session.CONTENDERS, options), options)
+    for name in contenders:
+        if name not in options:  # only what was named at the start may run here
+            raise GridError(f"contenders must be among {', '.join(options)}, not {name!r}")
     return SweepSettings(
-        contenders=_in_order(_value(values, session.CONTENDERS), CONTENDERS),
+        contenders=contenders,
         replicates=_required("replicates", _value(values, session.REPLICATES)),
         time_budget_s=_required("time_budget_s", _value(values, session.TIME_BUDGET)),
         heap=_value(values, session.HEAP),
+        reference=values.get(session.REFERENCE) or OFFICIAL[0],
     )
 
 
@@ -127,8 +135,31 @@ def _sizes() -> None:
     _number_input(row, key, key, "Channels per token (d_model), or per head (head_dim).")
 
 
-def _rarer(devices: Sequence[str]) -> None:
-    _choices("Contenders", CONTENDERS, session.CONTENDERS, "Layers to measure; a missing reference is added.")
+def _rarer(devices: Sequence[str], layers: Layers) -> None:
+    layer_notices.remember_unregistered(session.CONTENDERS)
+    options = [*CONTENDERS, *layers.specs]
+    st.pills(
+        "Contenders",
+        options,
+        selection_mode="multi",
+        default=options,
+        key=session.CONTENDERS,
+        bind="query-params",
+        on_change=layer_notices.forget_unregistered,
+        help="Layers to measure; a missing reference is added. "
+        "Yours, named where the program was started, stand after the four that come with it.",
+    )
+    if layers.specs:
+        st.segmented_control(
+            "Your layers next to",
+            OFFICIAL,
+            default=OFFICIAL[0],
+            key=session.REFERENCE,
+            bind="query-params",
+            required=True,
+            help="What your layers are compared with: *official-fused* where they call scaled_dot_product_attention, "
+            "else *official*. The choice alone can make a layer look 2.5 times faster.",
+        )
     _choices("Element type", DTYPES, session.DTYPE, "Of weights and input.")
     _choices("Mode", MODES, session.MODE, "*inference*: no gradients. *training*: forward and backward.")
     left, right = st.columns(2, gap="small")

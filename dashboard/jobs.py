@@ -17,11 +17,11 @@ from pathlib import Path
 
 from dashboard.formatting import day_and_time
 from profiling.device_lock import Owner, owner
+from profiling.layers import is_layer
 from profiling.runs import Run, RunError, is_alive, new_run_id, read_run, results_dir
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
 
-ROOT = Path(__file__).resolve().parent.parent
 _STDERR_LINES = 40
 _LINE_LENGTH = 1000
 
@@ -42,8 +42,7 @@ class Job:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            start_new_session=True,
-            cwd=ROOT,
+            start_new_session=True,  # and this folder, against which the paths of layers are meant
             text=True,
             errors="replace",
         )
@@ -173,12 +172,14 @@ def sweep_arguments(grid: Grid, settings: SweepSettings) -> list[str]:
         "--device": grid.device,
         "--threads": grid.threads,
         "--seed": grid.seed,
-        "--contenders": _list(settings.contenders),
+        "--contenders": _list(name for name in settings.contenders if not is_layer(name)),
         "--replicates": settings.replicates,
         "--time-budget": settings.time_budget_s,
         "--heap": settings.heap,
     }
     given = [(name, str(value)) for name, value in options.items() if value is not None]
+    own = [("--contender", name) for name in settings.contenders if is_layer(name)]
+    given += [*own, ("--reference", settings.reference)] if own else []
     return ["sweep", *(word for pair in given for word in pair)]
 
 

@@ -11,11 +11,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from profiling.child_process import MeasuringError
+from dashboard.layers import stamp
+from profiling.check_report import error_report, reason_of
+from profiling.child_process import ChildDied, MeasuringError
 from profiling.device_lock import DeviceBusy, Owner
-from profiling.live_check import LiveChecker
+from profiling.layers import is_layer
+from profiling.live_check import CHECK_LIMIT_S, LiveChecker
 from profiling.runs import RunError
-from profiling.workload import Workload
+from profiling.workload import GridError, Workload
 
 _KEPT_ANSWERS = 64
 
@@ -26,7 +29,7 @@ class Checker(Protocol):
     def environment(self) -> dict[str, Any]:
         """What it runs on: device, torch's version and threads, and all devices, the best first."""
 
-    def check(self, workload: Workload, contender: str) -> dict[str, Any]:
+    def check(self, workload: Workload, contender: str, *, batch_first: bool = True) -> dict[str, Any]:
         """The report of a check; blocks."""
 
     def close(self) -> None:
@@ -48,6 +51,16 @@ class Answer:
 
 
 PENDING = Answer()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Question:
+    """A check to make. `stamp` tells one state of a layer's file from another, so that an edit asks anew."""
+
+    workload: Workload
+    contender: str
+    batch_first: bool
+    stamp: tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,8 +93,8 @@ class LiveChecks:
     def __init__(self, make_checker: Callable[[], Checker] = LiveChecker) -> None:
         self._make_checker = make_checker
         self._checker: Checker | None = None
-        self._answers: OrderedDict[tuple[Workload, str], Answer] = OrderedDict()
-        self._questions: list[tuple[Workload, str]] = []
+        self._answers: OrderedDict[Question, Answer] = OrderedDict()
+        self._questions: list[Question] = []
         self._machine: Machine | None = None
         self._machine_error = ""
         self._wake = threading.Condition()
@@ -99,9 +112,9 @@ class LiveChecks:
         """Why that is not known, in one sentence; empty where it is, or will be."""
         return self._machine_error
 
-    def ask(self, workload: Workload, contender: str, *, again: bool = False) -> Answer:
+    def ask(self, workload: Workload, contender: str, *, batch_first: bool = True, again: bool = False) -> Answer:
         """What is known of that check, which is begun where nothing is, or where `again` is set."""
-        key = (workload, contender)
+        key = Question(workload=workload, contender=contender, batch_first=batch_first, stamp=stamp(contender))
         if not self._thread.is_alive():
             return Answer(error="the thread that asks for checks has ended; the terminal says why")
         with self._wake:
@@ -130,7 +143,7 @@ class LiveChecks:
     def _work(self) -> None:
         self._look_around()
         while (key := self._next()) is not None:
-            answer = self._answer(*key)
+            answer = self._answer(key)
             with self._wake:
                 self._answers[key] = answer
                 while len(self._answers) > _KEPT_ANSWERS:
@@ -145,23 +158,29 @@ class LiveChecks:
         except (MeasuringError, RunError) as error:
             self._machine_error = _sentence(error)
 
-    def _next(self) -> tuple[Workload, str] | None:
+    def _next(self) -> Question | None:
         with self._wake:
             self._wake.wait_for(lambda: self._closed or self._questions)
             if self._closed:
                 return None
-            newest = self._questions[-1][0]
-            position = next(i for i, (workload, _) in enumerate(self._questions) if workload == newest)
+            newest = self._questions[-1].workload
+            position = next(i for i, question in enumerate(self._questions) if question.workload == newest)
             return self._questions.pop(position)
 
-    def _answer(self, workload: Workload, contender: str) -> Answer:
+    def _answer(self, question: Question) -> Answer:
         if self._checker is None or self._machine is None:
             return Answer(error=self._machine_error)
         try:
-            return Answer(report=self._checker.check(workload, contender))
+            layout = {} if question.batch_first else {"batch_first": False}
+            return Answer(report=self._checker.check(question.workload, question.contender, **layout))
         except DeviceBusy as busy:
             return Answer(busy=busy.owner)
-        except (MeasuringError, RunError) as error:
+        except ChildDied as death:
+            if not is_layer(question.contender):
+                return Answer(error=_sentence(death))
+            what = f"{question.contender} at {question.workload.label}"
+            return Answer(report=error_report(reason_of(death, CHECK_LIMIT_S), what))
+        except (MeasuringError, RunError, GridError) as error:
             return Answer(error=_sentence(error))
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from profiling.layers import is_layer
+
 FAILED = "#D62728"
 UNRELIABLE = "#8C8C8C"
 MUTED = "rgba(128,128,128,0.55)"
@@ -42,7 +44,17 @@ _CYCLE = (
     Style(color="#56B4E9", dash="longdashdot", symbol="star"),
 )
 
+# A person's own layers stand beside the four above, so they have the hues that are left.
+_OWN_LAYERS = (
+    Style(color="#009E73", dash="dot", symbol="diamond"),
+    Style(color="#CC79A7", dash="dashdot", symbol="triangle-up"),
+    Style(color="#009E73", dash="longdash", symbol="cross"),
+    Style(color="#CC79A7", dash="longdashdot", symbol="star"),
+)
+
 
 def style_of(value: object, position: int) -> Style:
     """The style of a series: a contender's own, or the next of the cycle."""
+    if is_layer(str(value)):
+        return _OWN_LAYERS[position % len(_OWN_LAYERS)]
     return _CONTENDERS.get(str(value), _CYCLE[position % len(_CYCLE)])

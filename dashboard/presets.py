@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard import session
-from profiling.settings import CONTENDERS
 
 CUSTOM = "custom"
 
-# Every control's value in the quick preset, which is what a bare URL means.
+# Every control's value in the quick preset, which is what a bare URL means; the contenders are all there are.
 DEFAULTS: dict[str, Any] = {
     session.BATCH_SIZE: "1, 4",
     session.SEQ_LEN: "64, 256",
@@ -22,7 +21,6 @@ DEFAULTS: dict[str, Any] = {
     session.MODE: ["inference"],
     session.BIAS: ["no"],
     session.CAUSAL: ["no"],
-    session.CONTENDERS: list(CONTENDERS),
     session.REPLICATES: 1,
     session.TIME_BUDGET: 0.2,
     session.HEAP: "pinned",
@@ -47,7 +45,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Where and with which seed is measured does not make a preset another one.
+# Which layers are measured, where and with which seed does not make a preset another one.
 _FREE = {session.THREADS, session.SEED, session.HEAD_DIM}
 
 

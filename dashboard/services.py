@@ -1,12 +1,14 @@
-"""What lives as long as the server and is shared by all its tabs: the sweeps it started, and the live check."""
+"""What lives as long as the server and is shared by all its tabs: its sweeps, its live check, the registered layers."""
 
 from __future__ import annotations
 
 import atexit
+import sys
 
 import streamlit as st
 
 from dashboard.jobs import Jobs
+from dashboard.layers import Layers, parse
 from dashboard.live_checks import LiveChecks
 
 
@@ -22,3 +24,9 @@ def live_checks() -> LiveChecks:
     checks = LiveChecks()
     atexit.register(checks.close)
     return checks
+
+
+@st.cache_resource(show_spinner=False)
+def layers() -> Layers:
+    """The layers that were named when this server was started."""
+    return parse(sys.argv[1:])

@@ -28,6 +28,7 @@ CONTENDERS = "contenders"
 REPLICATES = "replicates"
 TIME_BUDGET = "budget"
 HEAP = "heap"
+REFERENCE = "reference"
 
 # What is looked at.
 RUN = "run"  # the URL parameter, written by hand: the choice follows the newest run until one is picked
@@ -43,7 +44,18 @@ MEMORY_AS = "memory_as"
 ERROR_AS = "error_as"
 FREEZE = "freeze"
 
+# The one layer that is looked at, and at which shape.
+LAYER = "layer"
+LAYER_D_MODEL = "layer_d_model"
+LAYER_NUM_HEADS = "layer_num_heads"
+LAYER_BATCH_SIZE = "layer_batch_size"
+LAYER_SEQ_LEN = "layer_seq_len"
+LAYER_DTYPE = "layer_dtype"
+LAYER_CAUSAL = "layer_causal"
+LAYER_BATCH_FIRST = "layer_batch_first"
+
 # Kept between reruns of one session, in no URL.
+UNKNOWN_LAYERS = "unknown_layers"
 START_ERROR = "start_error"
 DRAWN = "drawn"
 

@@ -14,7 +14,7 @@ from plotly.subplots import make_subplots
 from dashboard.axes import CONTENDER, label
 from dashboard.charts import select
 from dashboard.formatting import axis_label, axis_value, ratio
-from profiling.settings import REFERENCES
+from profiling.settings import reference_of
 
 ROW_HEIGHT = 34
 # Blue where the contender is faster, brown where it is slower, white where nothing is between them.
@@ -25,12 +25,13 @@ UNRELIABLE_CELL = "#9a9a9a"
 def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) -> go.Figure:
     """Draws `speedup` as colour, log2(ratio), the same distance for 2× and 0.5×; cells without it say why."""
     compared = table[table["reference"].notna()]
-    contenders = [name for name in axes[CONTENDER] if REFERENCES.get(name)]
+    references = {**{name: reference_of(name) for name in axes[CONTENDER]}, **_references_in(compared)}
+    contenders = [name for name in axes[CONTENDER] if references[name]]
     down = [axis for axis in axes if axis not in (x, CONTENDER)]
     combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
     columns = list(axes.get(x, ())) or sorted(table[x].dropna().unique())
     figure = make_subplots(
-        rows=max(1, len(contenders)), cols=1, subplot_titles=[f"{name} over {REFERENCES[name]}" for name in contenders]
+        rows=max(1, len(contenders)), cols=1, subplot_titles=[f"{name} over {references[name]}" for name in contenders]
     )
     for position, name in enumerate(contenders):
         rows = select(compared, {CONTENDER: name})
@@ -39,6 +40,11 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
         figure.add_trace(_unreliable(cells, x, columns, combinations), position + 1, 1)
     _finish(figure, x, columns, combinations, _bound(compared))
     return figure
+
+
+def _references_in(compared: pd.DataFrame) -> dict[str, str]:
+    """What each contender was compared with in this run, where it has rows."""
+    return dict(zip(compared["contender"].astype(str), compared["reference"].astype(str), strict=True))
 
 
 def _cell(rows: pd.DataFrame) -> tuple[float | None, str, str]:

@@ -40,12 +40,53 @@ def report(**changes: Any) -> dict[str, Any]:
     }
 
 
+def full_report(**changes: Any) -> dict[str, Any]:
+    """A report of a layer that fails, with everything that a check can find; `changes` replace fields."""
+    worst = {"worst": [1, 5, 11], "max_abs_error": 0.27, "error_ratio": 4e5, "verdict": "fail"}
+    asked = {**report()["comparisons"][0], **worst}
+    return report(
+        **{
+            "verdict": "fail",
+            "reason": "at d_model 15: 3e5 times as far from the truth as the official layer",
+            "max_abs_error": 0.31,
+            "error_ratio": 4e5,
+            "plain_holds": False,
+            "comparisons": [asked, {**asked, "d_model": 14, "max_abs_error": 0.31}],
+            "unmatched": ["norm.weight"],
+            "diagnosis": [
+                {"fault": "scale-d-model", "sentence": "The scores are divided by sqrt(d_model): use head_dim."}
+            ],
+            "parts": [
+                {
+                    "part": "self-attention",
+                    "verdict": "fail",
+                    "max_abs_error": 0.27,
+                    "error_ratio": 4e5,
+                    "reason": "off",
+                },
+                {"part": "key padding", "verdict": "not-run", "max_abs_error": None, "error_ratio": None, "reason": ""},
+            ],
+            "gradients": [
+                {"name": "input", "max_abs_error": 1e-7, "error_ratio": 0.9, "verdict": "pass"},
+                {"name": "W_Q.weight", "max_abs_error": 0.5, "error_ratio": 5e5, "verdict": "fail"},
+            ],
+            "probes": [{"probe": "equal tokens", "finding": "the weights sum to one"}],
+            "notes": ["it divides by a constant that depends on the width"],
+            "error_map": {"positions": [0, 1, 2], "heads": [0, 1], "values": [[0.0, 1e-7], [0.27, 0.0], [None, 3e-8]]},
+            "planted_caught": 14,
+            "planted_total": 14,
+            **changes,
+        }
+    )
+
+
 class FakeChecker:
     """Answers checks from a dictionary by contender: a report, or an exception to raise."""
 
     def __init__(self, answers: dict[str, Any] | None = None, *, environment: Any = ENVIRONMENT) -> None:
         self.answers = answers or {}
         self.asked: list[tuple[Workload, str]] = []
+        self.options: list[dict[str, Any]] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.is_closed = False
@@ -56,9 +97,10 @@ class FakeChecker:
             raise self._environment
         return self._environment
 
-    def check(self, workload: Workload, contender: str) -> dict[str, Any]:
+    def check(self, workload: Workload, contender: str, **options: Any) -> dict[str, Any]:
         assert self.may_answer.wait(10)
         self.asked.append((workload, contender))
+        self.options.append(options)
         answer = self.answers.get(contender, report())
         if isinstance(answer, Exception):
             raise answer

@@ -3,9 +3,11 @@ import pytest
 from dashboard import session
 from dashboard.controls import wish
 from dashboard.jobs import sweep_arguments
+from dashboard.layers import Layers
 from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
+from profiling.cli import main
 from profiling.estimate import estimate
-from profiling.settings import SweepSettings
+from profiling.settings import CONTENDERS, SweepSettings
 from profiling.workload import Grid
 
 
@@ -32,9 +34,7 @@ def test_values_of_no_preset_are_told_as_custom():
 
 
 def test_blanks_and_order_of_choices_make_no_other_preset():
-    assert (
-        matching({**DEFAULTS, session.SEQ_LEN: "64,256", session.CONTENDERS: DEFAULTS["contenders"][::-1]}) == "quick"
-    )
+    assert matching({**DEFAULTS, session.SEQ_LEN: "64,256", session.CONTENDERS: list(CONTENDERS[::-1])}) == "quick"
 
 
 def test_head_dim_held_fixed_leaves_d_model_open():
@@ -68,6 +68,7 @@ def test_the_command_line_of_a_sweep_names_everything_that_the_controls_chose():
     grid = Grid(batch_size=(1, 3), seq_len=(7,), num_heads=(2, 5), head_dim=11, bias=(False, True), threads=1, seed=5)
     words = sweep_arguments(grid, SweepSettings(contenders=("custom",), replicates=2, time_budget_s=0.25, heap="as-is"))
     assert words[0] == "sweep"
+    assert "--reference" not in words
     options = dict(zip(words[1::2], words[2::2], strict=True))
     assert options == {
         "--batch-size": "1,3",
@@ -86,3 +87,23 @@ def test_the_command_line_of_a_sweep_names_everything_that_the_controls_chose():
         "--time-budget": "0.25",
         "--heap": "as-is",
     }
+
+
+def test_layers_of_ones_own_stand_after_the_four_and_are_named_one_by_one_for_a_sweep(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a, b.py").write_text("")
+    own = ("a, b.py:A", "a, b.py:B")
+    asked = wish({session.CONTENDERS: [*own[::-1], "custom"], "reference": "official-fused"}, Layers(specs=own))
+    assert asked.settings.contenders == ("custom", *own, "official", "official-fused")
+    words = sweep_arguments(asked.grid, asked.settings)
+    assert words[words.index("--contenders") + 1] == "custom,official,official-fused"
+    assert [words[i + 1] for i, word in enumerate(words) if word == "--contender"] == list(own)
+    assert words[words.index("--reference") + 1] == "official-fused"
+    taken = main.commands["sweep"].make_context("sweep", words[1:]).params
+    assert taken["own"] == own
+
+
+def test_with_layers_registered_a_bare_url_measures_them_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("")
+    assert wish({}, Layers(specs=("a.py:A",))).settings.contenders == (*CONTENDERS, "a.py:A")

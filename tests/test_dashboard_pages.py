@@ -4,14 +4,17 @@ import math
 from pathlib import Path
 
 import pytest
-from dashboard_fakes import FakeChecker, FakeJobs, report
+from dashboard_fakes import FakeChecker, FakeJobs, full_report, report
 from dashboard_samples import make_run, without_numbers
 from streamlit.testing.v1 import AppTest
 
-from dashboard import services
+from dashboard import services, store
 from dashboard.jobs import JobError
+from dashboard.layers import Layers
 from dashboard.live_checks import LiveChecks
+from profiling.device_lock import DeviceLock
 from profiling.runs import Progress
+from profiling.settings import SweepSettings
 from profiling.workload import Grid
 
 APP = str(Path(__file__).resolve().parent.parent / "dashboard" / "app.py")
@@ -38,10 +41,30 @@ def live_checks(checker, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def layers(monkeypatch):
+    """Registers layers, none unless told: the arguments of this process are those of the tests."""
+
+    def register(*specs, complaints=()):
+        registered = Layers(specs=specs, complaints=tuple(complaints))
+        monkeypatch.setattr(services, "layers", lambda: registered)
+
+    register()
+    return register
+
+
+@pytest.fixture(autouse=True)
 def jobs(monkeypatch):
     fake = FakeJobs()
     monkeypatch.setattr(services, "jobs", lambda: fake)
     return fake
+
+
+@pytest.fixture
+def own_file(tmp_path, monkeypatch):
+    """A layer of one's own in the working folder; nothing in it is run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_attention.py").write_text("")
+    return "my_attention.py:MyAttention"
 
 
 def opened(**params):
@@ -159,6 +182,85 @@ def test_a_refused_start_is_told(jobs):
     app = opened()
     app.button(key="run_sweep").click().run()
     assert "busy since noon" in app.error[0].value
+
+
+def test_a_refusal_is_forgotten_when_what_was_measuring_has_ended(jobs):
+    jobs.refusal = JobError("Not started: cpu is busy since noon")
+    lock = DeviceLock("cpu")
+    lock.acquire("sweep")
+    app = opened()
+    app.button(key="run_sweep").click().run()
+    assert "busy since noon" in app.run().error[0].value
+    lock.release()
+    assert not app.run().error
+
+
+def test_what_a_sweep_elsewhere_changes_is_seen(results):
+    before = store.traces("cpu")
+    assert store.traces("cpu") == before
+    make_run(results / "theirs", grid=GRID, state="running", done=0)
+    begun = store.traces("cpu")
+    lock = DeviceLock("cpu")
+    lock.acquire("sweep")
+    held = store.traces("cpu")
+    lock.release()
+    assert len({before, begun, held}) == 3
+    assert store.traces("cpu") == begun
+
+
+def test_registered_layers_are_contenders_and_are_measured_and_checked(layers, own_file, jobs, checker):
+    layers(own_file)
+    checker.answers[own_file] = full_report()
+    app = settled(opened())
+    assert list(app.pills(key="contenders").value)[-1] == own_file
+    shown = text(app)
+    assert "**MyAttention**, from `my_attention.py`" in shown
+    assert "gradients ✗ (1 of 2) · 14 of 14 planted faults caught" in shown
+    assert "use head\\_dim" in shown
+    app.button(key="run_sweep").click().run()
+    _, settings, _ = jobs.started[0]
+    assert own_file in settings.contenders
+
+
+def test_what_ones_own_layers_are_compared_with_can_be_chosen(layers, own_file, jobs):
+    layers(own_file)
+    app = opened(reference="official-fused", contenders=["custom", own_file])
+    assert [group.key for group in app.button_group if group.key == "reference"]
+    app.button(key="run_sweep").click().run()
+    assert jobs.started[0][1].contenders == ("custom", own_file, "official", "official-fused")
+
+
+def test_without_layers_of_ones_own_nothing_asks_what_they_are_compared_with():
+    assert not [group for group in opened().button_group if group.key == "reference"]
+
+
+def test_a_link_that_names_an_unregistered_layer_measures_the_others_and_says_so(jobs):
+    app = opened(contenders=["custom", "sneaky.py:Layer"])
+    assert "The link names `sneaky.py:Layer`, which this server has not registered" in text(app)
+    app.button(key="run_sweep").click().run()
+    assert jobs.started[0][1].contenders == ("custom", "official")
+
+
+def test_a_bad_argument_of_the_program_is_told_and_the_page_works(layers):
+    layers(complaints=["--layer: there is no file gone.py in /home"])
+    app = opened()
+    assert "there is no file gone\\.py" in app.warning[0].value
+    assert not app.button(key="run_sweep").disabled
+
+
+def test_a_layer_whose_file_is_gone_since_the_start_is_told(layers):
+    layers("gone.py:Layer")
+    app = opened()
+    assert "there is no file gone\\.py" in app.error[0].value
+    assert app.button(key="run_sweep").disabled
+
+
+def test_a_run_of_ones_own_layer_is_drawn_though_its_file_is_gone(results, own_file, tmp_path):
+    make_run(results / "r", grid=GRID, settings=SweepSettings(contenders=("custom", own_file)))
+    (tmp_path / "my_attention.py").unlink()
+    for tab in ("Latency", "Speed-up map"):
+        chart = opened(tab=tab).get("plotly_chart")[0]
+        assert "MyAttention" in chart.proto.spec
 
 
 def test_a_running_sweep_is_followed_and_a_second_start_is_off(results, jobs):

@@ -6,7 +6,17 @@ import dataclasses
 
 import streamlit as st
 
-from dashboard import check_panel, controls, progress_panel, result_panel, run_picker, services, start_panel, store
+from dashboard import (
+    check_panel,
+    controls,
+    layer_notices,
+    progress_panel,
+    result_panel,
+    run_picker,
+    services,
+    start_panel,
+    store,
+)
 from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
 from profiling.runs import RunError, list_runs, results_dir
@@ -44,7 +54,10 @@ def show() -> None:
     with st.container(key="layout"):
         left, middle, right = st.columns([1.15, 3, 1.15], gap="medium")
     with left:
-        wish = controls.show(checks.machine.devices if checks.machine else ())
+        notices = st.container()
+        wish = controls.show(checks.machine.devices if checks.machine else (), services.layers())
+        with notices:
+            layer_notices.show()
         start_panel.show(wish, checks.machine, is_busy=watched is not None)
     with middle:
         # Containers, so that each part stays in its place whatever stands above it.
