@@ -4,13 +4,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.views import measure, method
+from dashboard.views import layer, measure, method
 
 st.set_page_config(page_title="mha-bench", page_icon=str(Path(__file__).parent / "icon.svg"), layout="wide")
 
 st.navigation(
     [
         st.Page(measure.show, title="Measure", url_path="measure", default=True),
+        st.Page(layer.show, title="My layer", url_path="layer"),
         st.Page(method.show, title="Method", url_path="method"),
     ],
     position="top",
