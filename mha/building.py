@@ -72,6 +72,28 @@ def name_of(target: Any) -> str:
     return getattr(target, "__name__", None) or type(target).__name__
 
 
+def sizes_of(layer: nn.Module, d_model: int, num_heads: int) -> tuple[int, int]:
+    """Width and number of heads of a ready-made layer: by its attributes or its modules', else as given.
+
+    A width that no attribute tells is that of the first linear map.
+    """
+    width = _attribute(layer, WIDTH_NAMES)
+    if width is None:
+        widths = [module.in_features for module in layer.modules() if isinstance(module, nn.Linear)]
+        width = widths[0] if widths else d_model
+    return width, _attribute(layer, HEADS_NAMES) or num_heads
+
+
+def _attribute(layer: nn.Module, names: frozenset[str]) -> int | None:
+    for module in layer.modules():
+        if isinstance(module, (nn.Linear, nn.LayerNorm)):
+            continue
+        for name, value in vars(module).items():
+            if name.lower() in names and isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+    return None
+
+
 def takes_option(target: Any, names: frozenset[str]) -> bool:
     """Whether a class or factory has an argument of one of these names; False for a ready-made layer."""
     if isinstance(target, nn.Module):

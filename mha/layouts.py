@@ -373,10 +373,10 @@ def _alike(options: list[list[Stored]]) -> Iterable[tuple[Stored, ...]]:
     """
     ranked = [list(enumerate(choices)) for choices in options]
     combinations = sorted(itertools.product(*ranked), key=lambda chosen: sum(rank for rank, _ in chosen))
+    could_agree = _could_agree(options)
     for chosen in combinations:
         stored = tuple(one for _, one in chosen)
-        orders = {_order(one) for one in stored if one.roles != ("o",)}
-        if len(orders) <= 1 or not _could_agree(options):
+        if not could_agree or len({_order(one) for one in stored if one.roles != ("o",)}) <= 1:
             yield stored
 
 

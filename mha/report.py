@@ -25,6 +25,47 @@ class ConsistencyError(AssertionError):
     """Raised by :meth:`ConsistencyReport.raise_for_verdict`: the layer did not pass."""
 
 
+class Finding(NamedTuple):
+    """What is wrong with a layer: a name for machines, and a sentence with the cure."""
+
+    fault: str
+    sentence: str
+
+
+class Part(NamedTuple):
+    """One part of the check and its own verdict: self-attention, cross-attention, a mask, gradients."""
+
+    part: str
+    verdict: str
+    max_abs_error: float | None
+    error_ratio: float | None
+    reason: str
+
+
+class GradientComparison(NamedTuple):
+    """The gradient of the input or of one weight, against the official layer's and float64's."""
+
+    name: str
+    max_abs_error: float
+    error_ratio: float
+    verdict: str
+
+
+class Probe(NamedTuple):
+    """What one experiment on the layer showed."""
+
+    probe: str
+    finding: str
+
+
+class ErrorMap(NamedTuple):
+    """Largest |error| by position and by the output channels of each head; NaN where not finite."""
+
+    positions: tuple[int, ...]
+    heads: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
 class ShapeComparison(NamedTuple):
     """What was found at one shape."""
 
@@ -55,7 +96,16 @@ class ConsistencyReport:
         plain_holds: whether max_abs_error is below it; None where nothing was compared.
         num_non_finite: NaN or infinite elements of the layer's outputs, all shapes together.
         comparisons: one per shape run, the shape asked for first.
-        mapping: how the weights went from the official layer to this one.
+        mapping: which of the layer's weights stood for which of the official layer's, and how they are stored.
+        unmatched: the layer's parameters that have no counterpart there.
+        diagnosis: what is wrong, where a known fault reproduces the layer's output.
+        parts: the verdicts that the whole consists of, and what was tried besides.
+        gradients: of the input and every weight, where they were compared.
+        probes: what experiments showed, where nothing known explains a difference.
+        notes: what differs between the two sides besides their outputs, and what the layer does that it should not.
+        error_map: where the error lies, at the shape asked for.
+        planted_caught, planted_total: of the faults that this check plants in a right layer, how many it caught; None
+            where it was not asked to.
     """
 
     verdict: str
@@ -69,10 +119,22 @@ class ConsistencyReport:
     num_non_finite: int
     comparisons: tuple[ShapeComparison, ...]
     mapping: tuple[MappedWeight, ...]
+    unmatched: tuple[str, ...] = ()
+    diagnosis: tuple[Finding, ...] = ()
+    parts: tuple[Part, ...] = ()
+    gradients: tuple[GradientComparison, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    notes: tuple[str, ...] = ()
+    error_map: ErrorMap | None = None
+    planted_caught: int | None = None
+    planted_total: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON; a figure that is not finite becomes None (``num_non_finite`` says how many)."""
-        fields = {**vars(self), "mapping": [entry._asdict() for entry in self.mapping]}
+        fields = {**vars(self)}
+        for name in ("mapping", "diagnosis", "parts", "gradients", "probes"):
+            fields[name] = [entry._asdict() for entry in fields[name]]
+        fields["error_map"] = None if self.error_map is None else self.error_map._asdict()
         fields["comparisons"] = [{**entry.shape._asdict(), **asdict(entry.comparison)} for entry in self.comparisons]
         plain: dict[str, Any] = _finite(fields)
         return plain
@@ -84,7 +146,15 @@ class ConsistencyReport:
             ConsistencyError: where the verdict is any other, with the reason and what was run.
         """
         if self.verdict != "pass":
-            raise ConsistencyError(f"{self.verdict}: {self.reason}\n{self.scope}")
+            raise ConsistencyError("\n".join([f"{self.verdict}: {self.reason}", *self._why(), self.scope]))
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.verdict}: {self.reason}", *self._why(), f"({self.scope})"])
+
+    def _why(self) -> list[str]:
+        return [f"- {found.sentence}" for found in self.diagnosis] + [
+            f"- {probe.probe}: {probe.finding}" for probe in self.probes
+        ]
 
 
 def _finite(value: Any) -> Any:

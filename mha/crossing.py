@@ -1,0 +1,50 @@
+"""Cross-attention: queries from one sequence, keys and values from another, of the same length and of another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from mha.diagnosis import Observation, explain
+from mha.formula import RIGHT, attend
+from mha.layouts import Reading
+from mha.report import Finding, Part
+from mha.trial import Stopped, Trial
+
+
+def check_cross_attention(trial: Trial, weights: Mapping[str, Tensor]) -> tuple[list[Part], list[Finding], list[str]]:
+    """Run a layer that takes keys and values apart from queries, with as many of them and with more.
+
+    Returns:
+        The parts, what is wrong, and what the layer refused.
+    """
+    parts, findings, limits = [], [], []
+    seq_len = trial.shape.seq_len
+    for num_keys, name in ((seq_len, "cross-attention"), (seq_len + 4, "cross-attention, other key length")):
+        generator = torch.Generator().manual_seed(trial.how.seed + 5)
+        sides = [
+            torch.randn(trial.x.shape[0], num_keys, trial.x.shape[-1], generator=generator).to(trial.x)
+            for _ in range(1 if trial.calling.context is not None else 2)
+        ]
+        try:
+            output = trial.run(None, *sides)
+        except Stopped as stop:
+            limits.append(f"{name} was not checked: {stop}")
+            continue
+        key, value = sides[0], sides[-1]
+        seen = Observation.of([trial.x, key, value], output, trial.shape.num_heads)
+        truth = attend(RIGHT, weights, trial.shape.num_heads, *(x.cpu().double() for x in (trial.x, key, value)))
+        error = float((output.cpu().double() - truth).abs().max()) if output.shape == truth.shape else math.nan
+        if seen.is_given_by(RIGHT, weights):
+            parts.append(Part(name, "pass", error, None, "right to within rounding of the float64 truth"))
+            continue
+        parts.append(Part(name, "fail", error, None, f"off the float64 truth by up to {error:.2e}"))
+        found = explain(seen, [(Reading((), (), {}), weights)])
+        for fault in found.faults if found is not None else ():
+            finding = Finding(fault.name, fault.told(trial.shape.d_model, trial.shape.num_heads))
+            if finding not in findings:
+                findings.append(finding)
+    return parts, findings, limits

@@ -1,0 +1,48 @@
+"""What differs between the two sides of a comparison besides what they compute, with what to change."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from mha.layouts import Reading
+from mha.trial import Trial
+
+
+def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:
+    """Sentences on dtype, bias, dropout, weights returned, grad mode and layout that would tilt a comparison."""
+    notes = []
+    layer = trial.layer
+    dropouts = [module for module in layer.modules() if isinstance(module, nn.modules.dropout._DropoutNd) and module.p]
+    if dropouts:
+        notes.append(
+            f"Dropout {dropouts[0].p:g} is at rest in eval mode; in training it costs time and the official layer here "
+            "has none: set it to 0 to compare speed."
+        )
+    dtypes = {parameter.dtype for parameter in layer.parameters() if parameter.is_floating_point()}
+    if len(dtypes) > 1:
+        notes.append(f"The parameters are of several dtypes ({_names(dtypes)}): layer.to(dtype) makes them one.")
+    frozen = [name for name, parameter in layer.named_parameters() if not parameter.requires_grad]
+    if frozen:
+        notes.append(
+            f"{frozen[0]} takes no gradient (requires_grad=False), the official layer's weights do: training would "
+            "cost it less."
+        )
+    if reading is not None and reading.stored:
+        roles = reading.roles
+        biases = {role for role in roles if role.startswith("b_")}
+        if biases and len(biases) < 4:
+            without = [role[2:] for role in ("b_q", "b_k", "b_v", "b_o") if role not in biases]
+            notes.append(
+                f"The layer has no bias for {', '.join(without)}: the official layer's is set to zero there, and still "
+                "costs its addition."
+            )
+    if not trial.how.batch_first:
+        notes.append("The layer is sequence-first: compare its speed with an official layer that is so as well.")
+    if torch.get_default_dtype() != torch.float32:
+        notes.append(f"torch's default dtype is {_names({torch.get_default_dtype()})}: layers are built in it.")
+    return notes
+
+
+def _names(dtypes: set[torch.dtype]) -> str:
+    return ", ".join(sorted(str(dtype).replace("torch.", "") for dtype in dtypes))

@@ -1,0 +1,267 @@
+"""One layer built at one shape and run: with random weights, in eval mode, and watched for what it should not do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+
+from mha.building import BuildError, build_layer
+from mha.calling import CallError, Calling, calling_of
+from mha.layouts import Reading, UnknownLayoutError, parameters_of, readings
+from mha.official import official_layer
+from mha.oracle import AttentionWeights
+from mha.report import Finding, Shape
+from mha.transplant import randomize_
+from mha.transplant import slots as official_slots
+
+MAX_WORDS = 300  # of a message from someone else's code
+
+
+class Stopped(Exception):
+    """The check cannot go on at this shape; says which verdict that makes, why, and what was found."""
+
+    def __init__(self, verdict: str, reason: str, findings: Sequence[Finding] = ()) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
+        self.findings = tuple(findings)
+
+
+class How(NamedTuple):
+    """How a layer is built and run: the settings of a check that every trial shares."""
+
+    target: Any
+    device: torch.device | str
+    bias: bool | None
+    causal: bool
+    seed: int
+    batch_first: bool
+    input_scale: float
+
+
+@dataclass
+class Trial:
+    """A layer ready to run at one shape, with random weights that are known by role.
+
+    Attributes:
+        layer: a module of its own, in eval mode.
+        calling: how it is called.
+        x: the input (B, S, E).
+        candidates: the ways to read its weights, the likeliest first; empty where it loads the official layer's itself.
+        loaded: the official layer that it has loaded, where it does.
+        notes: sentences on what it did that a layer should not.
+        extra: further arguments of every call, such as a mask.
+    """
+
+    how: How
+    shape: Shape
+    dtype: torch.dtype
+    layer: nn.Module
+    calling: Calling
+    x: Tensor
+    candidates: list[Reading]
+    loaded: nn.MultiheadAttention | None
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, how: How, shape: Shape, dtype: torch.dtype) -> Trial:
+        """Build the layer, give it random weights, and make an input.
+
+        Raises:
+            Stopped: where it cannot be built or called, or its weights cannot be read.
+        """
+        generator = torch.Generator().manual_seed(how.seed)
+        layer = _built(how, shape, dtype)
+        try:
+            calling = calling_of(layer, batch_first=how.batch_first)
+        except CallError as error:
+            raise Stopped("error", str(error)) from error
+        loaded, candidates = None, []
+        if callable(getattr(layer, "load_from_official", None)):
+            loaded = _loaded(layer, how, shape, dtype, generator)
+        else:
+            try:
+                candidates = readings(layer, shape.d_model, shape.num_heads)
+            except UnknownLayoutError as error:
+                raise Stopped("not-comparable", str(error)) from error
+            randomize_roles(layer, candidates, generator)
+        x = torch.randn(shape.batch_size, shape.seq_len, shape.d_model, generator=generator) * how.input_scale
+        x = x.to(device=how.device, dtype=dtype)
+        return cls(how, shape, dtype, layer, calling, x, candidates, loaded)
+
+    def weights(self, reading: Reading | None) -> dict[str, Tensor]:
+        """Role -> float64 values on the CPU, as copies."""
+        if reading is None:
+            assert self.loaded is not None
+            return {role: slot.tensor.cpu().double() for role, slot in official_slots(self.loaded).items()}
+        read = reading.read(parameters_of(self.layer))
+        return {role: values.cpu().to(torch.float64, copy=True) for role, values in read.items()}
+
+    def official(self, reading: Reading | None, *, bias: bool) -> nn.MultiheadAttention:
+        """The official layer with this layer's weights; biases that only it has are zero."""
+        shape = self.shape
+        made = official_layer(shape.d_model, shape.num_heads, bias=bias, device=self.how.device, dtype=self.dtype)
+        randomize_(made, self.how.seed)  # an output projection that the layer lacks must not be one that does nothing
+        given = self.weights(reading)
+        for role, slot in official_slots(made).items():
+            if role in given:
+                slot.tensor.copy_(given[role])
+            elif role.startswith("b_"):
+                slot.tensor.zero_()
+        return made.eval()
+
+    def run(self, x: Tensor | None = None, *sides: Tensor, seed: int | None = None, **extra: Any) -> Tensor:
+        """The layer's output without gradients.
+
+        Raises:
+            Stopped: where it raises, exits, or returns no tensor.
+        """
+        x = self.x if x is None else x
+        torch.manual_seed(self.how.seed if seed is None else seed)
+        given = [side.clone() for side in (x, *sides)]  # a layer that writes to its input spoils only its own
+        with torch.no_grad():
+            output = called(self.calling, self.layer, *given, **{**self.extra, **extra})
+        if any(not _same(before, after) for before, after in zip((x, *sides), given)):  # noqa: B905
+            self.note("The layer writes to its input: work on a copy, the caller may still need it.")
+        return output
+
+    def run_twice(self) -> Tensor:
+        """The output, after seeing that a second run under another seed gives the same.
+
+        Raises:
+            Stopped: where the two differ, or the shape is not that of the input.
+        """
+        first = self.run(seed=self.how.seed)
+        state = torch.get_rng_state()
+        second = self.run(seed=self.how.seed + 1)
+        if torch.equal(state, torch.get_rng_state()):
+            self.note("The layer reseeds the random generator when it runs, which makes the caller's numbers repeat.")
+            with mock.patch("torch.manual_seed"), mock.patch("torch.random.manual_seed"):
+                first, second = (_freely(self, self.how.seed + i) for i in range(2))
+        if first.shape == second.shape and not _same(first, second):
+            raise Stopped(
+                "fail",
+                "two runs on the same input differ in eval mode: something random, such as dropout, is still on",
+                [
+                    Finding(
+                        "dropout-in-eval",
+                        "Dropout is on in eval mode: pass dropout_p=self.dropout if self.training else 0.0 to "
+                        "scaled_dot_product_attention, training=self.training to F.dropout, or use nn.Dropout.",
+                    )
+                ],
+            )
+        if first.shape != self.x.shape:
+            raise Stopped(
+                "fail", f"the output has shape {tuple(first.shape)}, the official layer's {tuple(self.x.shape)}"
+            )
+        return first
+
+    def note(self, sentence: str) -> None:
+        """Keep a sentence, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+
+def called(calling: Calling, layer: nn.Module, *inputs: Tensor, **extra: Any) -> Tensor:
+    """The output of one call.
+
+    Raises:
+        Stopped: where the layer raises, exits, or returns no tensor.
+    """
+    try:
+        return calling(layer, *inputs, **extra)
+    except CallError as error:
+        raise Stopped("error", str(error)) from error
+    except SystemExit as error:
+        raise Stopped("error", f"the layer called exit({error.code!r})") from error
+    except Exception as error:  # whatever a user's layer raises is the answer
+        raise Stopped("error", f"the layer raised {words(error)}") from error
+
+
+def randomize_roles(layer: nn.Module, candidates: Sequence[Reading], generator: torch.Generator) -> None:
+    """Fill every parameter that has a role with random values, in place; others, such as a norm's, stay as built."""
+    kinds = {name: one.kind for reading in candidates for one in reading.stored for name in one.names}
+    width = candidates[0].sizes["E"]
+    with torch.no_grad():
+        for name, tensor in parameters_of(layer).items():
+            if name in kinds:
+                std = width**-0.5 if kinds[name] == "w" else 0.5
+                tensor.copy_(torch.randn(tuple(tensor.shape), generator=generator) * std)
+
+
+def same_reading(found: Reading, candidates: Sequence[Reading]) -> Reading:
+    """The same reading of the same layer at another size."""
+    return next((one for one in candidates if one.signature == found.signature), candidates[0])
+
+
+@contextlib.contextmanager
+def own_random_state(device: torch.device | str) -> Iterator[None]:
+    """Put the global random state back after: the CPU's, and a CUDA device's."""
+    device = torch.device(device)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+def attention_weights(weights: Mapping[str, Tensor]) -> AttentionWeights:
+    """The same weights as the blockwise oracle takes them."""
+    return AttentionWeights(**weights)
+
+
+def words(error: BaseException) -> str:
+    """What someone else's exception says, in one line."""
+    text = " ".join(str(error).split())
+    text = text if len(text) <= MAX_WORDS else text[:MAX_WORDS] + " ..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
+    torch.manual_seed(how.seed)
+    try:
+        layer = build_layer(
+            how.target,
+            shape.d_model,
+            shape.num_heads,
+            bias=how.bias,
+            causal=how.causal,
+            max_length=shape.seq_len,
+        )
+        return layer.to(device=how.device, dtype=dtype).eval()
+    except BuildError as error:
+        raise Stopped("error", str(error)) from error
+    except SystemExit as error:
+        raise Stopped("error", f"building the layer called exit({error.code!r})") from error
+    except Exception as error:  # whatever a user's constructor raises is the answer
+        raise Stopped("error", f"building the layer raised {words(error)}") from error
+
+
+def _loaded(
+    layer: nn.Module, how: How, shape: Shape, dtype: torch.dtype, generator: torch.Generator
+) -> nn.MultiheadAttention:
+    """An official layer with random weights, after the layer has loaded it by its own method."""
+    has_bias = any("bias" in name or parameter.dim() == 1 for name, parameter in layer.named_parameters())
+    bias = has_bias if how.bias is None else how.bias
+    official = official_layer(shape.d_model, shape.num_heads, bias=bias, device=how.device, dtype=dtype)
+    randomize_(official, generator)
+    try:
+        with torch.no_grad():
+            layer.load_from_official(official)  # type: ignore[operator]
+    except Exception as error:  # whatever a user's method raises is the answer
+        raise Stopped("error", f"the layer's load_from_official raised {words(error)}") from error
+    return official
+
+
+def _freely(trial: Trial, seed: int) -> Tensor:
+    """A run under a seed that the layer cannot overrule."""
+    torch.default_generator.manual_seed(seed)
+    with torch.no_grad():
+        return called(trial.calling, trial.layer, trial.x.clone(), **trial.extra)
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and bool(torch.allclose(a, b, rtol=0, atol=0, equal_nan=True))
