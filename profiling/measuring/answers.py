@@ -15,7 +15,7 @@ from profiling.layers import LayerFile
 from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.passes import failure, measure
-from profiling.measuring.user_layers import load_layer, words_of
+from profiling.measuring.user_layers import load_layer, place_of, words_of
 from profiling.protocol import Marker, decode
 from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload
@@ -129,4 +129,6 @@ def _check_own(layer: str, point: Workload, options: dict[str, Any]) -> dict[str
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return error_report(words_of(error), f"{LayerFile.from_spec(layer).name} at {point.label}")
+        is_theirs = isinstance(error, ValueError | SystemExit) or place_of(error)
+        reason = words_of(error) if is_theirs else f"the check itself broke, which is a fault of it: {words_of(error)}"
+        return error_report(reason, f"{LayerFile.from_spec(layer).name} at {point.label}")

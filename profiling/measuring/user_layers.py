@@ -77,8 +77,13 @@ def words_of(error: BaseException) -> str:
     """What a layer raised, in one line: the error, and the line of a layer's file that it came from."""
     if isinstance(error, LayerError):
         return str(error)
-    place = _place_of(error, list(_siblings))
+    place = place_of(error)
     return f"{_said(error)} ({place})" if place else _said(error)
+
+
+def place_of(error: BaseException) -> str:
+    """`my_attention.py, line 12`: where in a layer's own files an error came from; empty where in none of them."""
+    return _place_in(error, list(_siblings))
 
 
 # -- importing --------------------------------------------------------------------------------------------------------
@@ -178,7 +183,7 @@ def _why_not(path: Path, error: BaseException) -> str:
         return f"there is no file {path}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}: {type(error).__name__}: {error.msg}"
-    return f"{_place_of(error, [path.parent, package_root(path)]) or path.name}: {_said(error)}"
+    return f"{_place_in(error, [path.parent, package_root(path)]) or path.name}: {_said(error)}"
 
 
 def _said(error: BaseException) -> str:
@@ -188,8 +193,7 @@ def _said(error: BaseException) -> str:
     return text if isinstance(error, BuildError | CallError) else f"{type(error).__name__}: {text}"
 
 
-def _place_of(error: BaseException, folders: list[Path]) -> str:
-    """`my_attention.py, line 12`: the innermost line of a layer's files that an error came through, or nothing."""
+def _place_in(error: BaseException, folders: list[Path]) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if _is_theirs(Path(frame.filename), folders):
             return f"{Path(frame.filename).name}, line {frame.lineno}"
