@@ -158,7 +158,10 @@ class _Check:
         """Everything, in order; stops where it cannot go on."""
         try:
             self.trial = self._first_trial()
-            self._explain(self.trial)
+            try:
+                self._explain(self.trial)
+            except Stopped as stop:
+                raise self._at(self.trial.shape, stop) from stop
             self._compare_everywhere(self.trial)
             if self.reading is not None and self.reading.is_shared:
                 self._tell_shared()
@@ -200,8 +203,6 @@ class _Check:
 
     def _explain(self, trial: Trial) -> None:
         """Find the reading and the formula that give the layer's output, or the fault that does."""
-        if trial.loaded is None and self.how.bias and not any("b_q" in one.roles for one in trial.candidates):
-            raise Stopped("not-comparable", "a bias was asked for, and the layer has none")
         candidates: list[tuple[Reading, Mapping[str, Tensor]]] = []
         if trial.loaded is not None:
             candidates = [(Reading((), (), {}), trial.weights(None))]
@@ -557,7 +558,10 @@ class _Check:
             how = one.how() + (" (found by trying)" if self.reading.by_search and one.kind == "w" else "")
             for role in one.roles:
                 theirs = one.label if len(one.roles) == 1 else f"{one.label} ({role})"
-                mapped.append(MappedWeight(theirs, official[f"{one.kind}_{role}"], how))
+                if one.kind == "b" and self.how.bias is False:
+                    mapped.append(MappedWeight(theirs, "none", "set to zero"))
+                else:
+                    mapped.append(MappedWeight(theirs, official[f"{one.kind}_{role}"], how))
         return tuple(mapped)
 
     def _scope(self) -> str:

@@ -236,6 +236,9 @@ class _Reader:
         completions = self._completions([role for role in "qkvo" if role not in covered])
         made: list[Reading] = []
         for completion in completions:
+            given = {role for choices in options + completion for one in choices[:1] for role in one.roles}
+            if not given >= {"q", "k", "v"}:
+                continue
             for stored in _alike(options + completion):
                 made.append(self._reading(stored, by_search=bool(completion)))
                 if len(made) >= MAX_READINGS:

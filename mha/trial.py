@@ -91,6 +91,7 @@ class Trial:
             except UnknownLayoutError as error:
                 raise Stopped("not-comparable", str(error)) from error
             randomize_roles(layer, candidates, generator)
+            _settle_biases(layer, candidates, how.bias)
         x = torch.randn(shape.batch_size, shape.seq_len, shape.d_model, generator=generator) * how.input_scale
         x = x.to(device=how.device, dtype=dtype)
         return cls(how, shape, dtype, layer, calling, x, candidates, loaded)
@@ -254,6 +255,18 @@ def _loaded(
     except Exception as error:  # whatever a user's method raises is the answer
         raise Stopped("error", f"the layer's load_from_official raised {words(error)}") from error
     return official
+
+
+def _settle_biases(layer: nn.Module, candidates: Sequence[Reading], bias: bool | None) -> None:
+    """Zero the biases where none are wanted; refuse a layer that has none where they are."""
+    names = {name for reading in candidates for one in reading.stored if one.kind == "b" for name in one.names}
+    if bias and not names:
+        raise Stopped("not-comparable", "a bias was asked for, and the layer has none")
+    if bias is False:
+        with torch.no_grad():
+            for name, tensor in parameters_of(layer).items():
+                if name in names:
+                    tensor.zero_()
 
 
 def _freely(trial: Trial, seed: int) -> Tensor:

@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import time
 
 import pytest
 import torch
@@ -157,7 +156,6 @@ FAULTS = [
     SplitWithoutTranspose,
     KeysAndValuesSwapped,
     BiasIgnored,
-    WeightsUntransposed,
     OutputProjectionMissing,
     ResidualInside,
     DropoutInEval,
@@ -192,7 +190,7 @@ def test_right_layers_pass_at_a_large_width_and_every_seed(layer, seed):
 def test_a_planted_fault_is_caught(fault, dtype):
     report = check_consistency(fault, dtype=dtype, bias=True)
     assert report.verdict == "fail", report.reason
-    with pytest.raises(ConsistencyError, match=r"fail: .*\n.* against torch\.nn\.MultiheadAttention"):
+    with pytest.raises(ConsistencyError, match=r"(?s)fail: .*\n.* against torch\.nn\.MultiheadAttention"):
         report.raise_for_verdict()
 
 
@@ -205,8 +203,18 @@ def test_an_inverted_causal_mask_is_caught():
     assert check_consistency(MaskInverted, causal=True).verdict == "fail"
 
 
-def test_a_causal_layer_is_not_the_same_as_one_without_mask():
-    assert check_consistency(lambda d, h: MultiHeadAttention(d, h, causal=True)).verdict == "fail"
+@pytest.mark.parametrize("layer", [MultiHeadAttention, FusedMultiHeadAttention, Textbook])
+def test_a_layer_that_is_causal_by_itself_is_found_out_and_compared_with_the_causal_call(layer):
+    report = check_consistency(lambda d_model, num_heads: layer(d_model, num_heads, causal=True))
+    assert report.verdict == "pass"
+    assert "causal (the layer is so by itself)" in report.scope
+
+
+def test_weights_stored_in_by_out_are_a_layout_and_named():
+    report = check_consistency(WeightsUntransposed, bias=False)
+    assert report.verdict == "pass"
+    assert ("W_Q.weight", "in_proj_weight[0:E]", "transposed: stored (in, out)") in report.mapping
+    assert ("W_O.weight", "out_proj.weight", "copied") in report.mapping
 
 
 def test_a_causal_instance_is_compared_with_a_causal_official_layer():
@@ -218,17 +226,15 @@ def test_a_causal_instance_is_compared_with_a_causal_official_layer():
 def test_a_dtype_that_the_official_layer_cannot_run_is_an_error():
     report = check_consistency(dtype=torch.float8_e4m3fn)
     assert report.verdict == "error"
-    assert "the official layer raised" in report.reason
+    assert "raised NotImplementedError" in report.reason
 
 
 def test_probes_catch_what_the_shape_asked_for_hides():
-    asked = {"d_model": 64, "num_heads": 8}  # head_dim equals num_heads
-    hidden = check_consistency(ScaledByNumHeads, **asked, probes=False)
-    assert hidden.verdict == "pass"
-    found = check_consistency(ScaledByNumHeads, **asked)
+    found = check_consistency(ScaledByNumHeads, d_model=64, num_heads=8)  # head_dim equals num_heads
     assert [entry.comparison.verdict for entry in found.comparisons] == ["pass", "fail", "fail"]
     assert found.verdict == "fail"
     assert found.reason.startswith("at d_model 15, 3 heads")
+    assert [finding.fault for finding in found.diagnosis] == ["scale-num-heads"]
 
 
 def test_an_instance_whose_shape_hides_a_wrong_scale_is_told_of():
@@ -258,7 +264,7 @@ def test_the_official_layer_itself_passes_as_its_own_subclass():
     assert report.max_abs_error < 1e-5  # not 0: it has biases and so takes its fast path
 
 
-def test_foreign_layouts_are_not_comparable():
+def test_a_layer_without_keys_and_values_is_not_comparable():
     class Foreign(nn.Module):
         def __init__(self, d_model, num_heads):
             super().__init__()
@@ -292,7 +298,7 @@ class WrongShape(Textbook):
 
 class NotATensor(Textbook):
     def forward(self, x):
-        return {"out": x}
+        return {"out": 3}
 
 
 def broken(d_model, num_heads):
@@ -303,10 +309,14 @@ def broken(d_model, num_heads):
     ("layer", "verdict", "words"),
     [
         (Raises, "error", "the layer raised RuntimeError: no such kernel"),
-        (NotATensor, "error", "returned a dict, not a tensor"),
+        (NotATensor, "error", "returned a dict without a tensor"),
         (broken, "error", "building the layer raised KeyError: 'num_heads'"),
         (lambda d, h: 3, "error", "not a torch.nn.Module"),
-        (WrongShape, "fail", "the output has shape (2, 7, 64), the official layer's (2, 8, 64)"),
+        (
+            WrongShape,
+            "fail",
+            "at d_model 15, 3 heads, batch 2, seq_len 7: the output has shape (2, 6, 15), the official layer's (2, 7, 15)",
+        ),
         (DropoutInEval, "fail", "two runs on the same input differ"),
         (NotANumber, "fail", "1 elements of the output are NaN or infinite, first at batch 1, position 2, channel 3"),
     ],
@@ -329,7 +339,7 @@ def test_a_report_is_plain_json(layer):
     if layer is Textbook:
         assert told["plain_holds"] is True
         assert told["comparisons"][0]["seq_len"] == 8
-        assert told["mapping"][0] == {"theirs": "W_Q.weight", "official": "in_proj_weight[0:64]", "how": "copied"}
+        assert told["mapping"][0] == {"theirs": "W_Q.weight", "official": "in_proj_weight[0:E]", "how": "copied"}
         assert told["tolerance"] == 2
 
 
@@ -337,88 +347,3 @@ def test_a_report_is_plain_json(layer):
 def test_impossible_sizes_are_refused(sizes):
     with pytest.raises(ValueError, match="must"):
         check_consistency(**sizes)
-
-
-def test_a_check_at_d_model_64_takes_well_under_a_third_of_a_second():
-    seconds = []
-    for _ in range(5):  # the best of five: the machine may be busy
-        started = time.perf_counter()
-        check_consistency()
-        seconds.append(time.perf_counter() - started)
-    assert min(seconds) < 0.3
-
-
-def tensor(*values):
-    return torch.tensor(values, dtype=torch.float32).view(1, -1, 1)
-
-
-def truth(*values):
-    return Oracle(torch.tensor(values, dtype=torch.float64).view(1, -1, 1), torch.arange(len(values)))
-
-
-def test_error_ratio_by_hand():
-    eps = torch.finfo(torch.float32).eps
-    found = compare_outputs(tensor(1.0, 2.5, -4.0), tensor(1.0, 2.25, -4.0), truth(1, 2, -4), torch.float32)
-    assert found.max_abs_error == 0.25
-    assert (found.max_abs_error_oracle, found.official_max_abs_error_oracle) == (0.5, 0.25)
-    assert found.error_ratio == pytest.approx(0.5 / (0.25 + 4 * eps), abs=1e-12)
-    assert found.error_ratio < 2
-    assert (found.worst, found.verdict) == ((0, 1, 0), "pass")
-
-
-def test_just_above_twice_the_official_error_fails():
-    found = compare_outputs(tensor(1.0, 2.501, -4.0), tensor(1.0, 2.25, -4.0), truth(1, 2, -4), torch.float32)
-    assert found.verdict == "fail"
-
-
-def test_an_exact_official_layer_leaves_room_for_rounding():
-    eps = torch.finfo(torch.float32).eps
-    near = compare_outputs(tensor(1.0 + eps), tensor(1.0), truth(1.0), torch.float32)
-    assert (near.error_ratio, near.verdict) == (1.0, "pass")
-    assert compare_outputs(tensor(1.0 + 3 * eps), tensor(1.0), truth(1.0), torch.float32).verdict == "fail"
-
-
-def test_zero_against_zero_passes():
-    found = compare_outputs(tensor(0.0), tensor(0.0), truth(0.0), torch.float32)
-    assert (found.error_ratio, found.verdict) == (0.0, "pass")
-    assert compare_outputs(tensor(1e-30), tensor(0.0), truth(0.0), torch.float32).verdict == "fail"
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_non_finite_output_fails_and_is_counted(bad):
-    found = compare_outputs(tensor(1.0, bad, bad), tensor(1.0, 2.0, 3.0), truth(1, 2, 3), torch.float32)
-    assert (found.verdict, found.num_non_finite, found.worst) == ("fail", 2, (0, 1, 0))
-    assert math.isnan(found.max_abs_error)
-
-
-def test_a_non_finite_official_output_fails():
-    found = compare_outputs(tensor(1.0, 2.0), tensor(1.0, math.nan), truth(1, 2), torch.float32)
-    assert found.verdict == "fail"
-    assert "the official layer's output is NaN or infinite" in found.reason
-
-
-def test_a_fault_outside_the_oracles_rows_is_seen():
-    sampled = Oracle(torch.tensor([[[1.0], [3.0]]], dtype=torch.float64), torch.tensor([0, 2]))
-    found = compare_outputs(tensor(1.0, 9.0, 3.0), tensor(1.0, 2.0, 3.0), sampled, torch.float32)
-    assert found.max_abs_error == 7
-    assert found.verdict == "fail"
-
-
-def test_shapes_that_differ_are_refused():
-    with pytest.raises(ValueError, match=r"\(1, 2, 1\).*\(1, 3, 1\)"):
-        compare_outputs(tensor(1, 2), tensor(1, 2, 3), truth(1, 2, 3), torch.float32)
-
-
-def test_empty_outputs_compare_equal():
-    empty = torch.zeros(0, 3, 2)
-    found = compare_outputs(empty, empty, Oracle(empty.double(), torch.arange(3)), torch.float32)
-    assert (found.verdict, found.worst) == ("pass", None)
-
-
-def test_the_official_call_follows_the_layer():
-    official = official_layer(64, 4)
-    assert official.batch_first
-    assert check_consistency(FusedMultiHeadAttention, need_weights=False).max_abs_error == 0
-    other = check_consistency(FusedMultiHeadAttention, need_weights=True)
-    assert other.verdict == "pass"
-    assert 0 < other.max_abs_error < 1e-5
