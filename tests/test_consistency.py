@@ -315,7 +315,7 @@ def broken(d_model, num_heads):
         (
             WrongShape,
             "fail",
-            "at d_model 15, 3 heads, batch 2, seq_len 7: the output has shape (2, 6, 15), the official layer's (2, 7, 15)",
+            "the output has shape (2, 6, 15), the official layer's (2, 7, 15)",
         ),
         (DropoutInEval, "fail", "two runs on the same input differ"),
         (NotANumber, "fail", "1 elements of the output are NaN or infinite, first at batch 1, position 2, channel 3"),
@@ -347,3 +347,79 @@ def test_a_report_is_plain_json(layer):
 def test_impossible_sizes_are_refused(sizes):
     with pytest.raises(ValueError, match="must"):
         check_consistency(**sizes)
+
+
+def tensor(*values):
+    return torch.tensor(values, dtype=torch.float32).view(1, -1, 1)
+
+
+def truth(*values):
+    return Oracle(torch.tensor(values, dtype=torch.float64).view(1, -1, 1), torch.arange(len(values)))
+
+
+def test_error_ratio_by_hand():
+    eps = torch.finfo(torch.float32).eps
+    found = compare_outputs(tensor(1.0, 2.5, -4.0), tensor(1.0, 2.25, -4.0), truth(1, 2, -4), torch.float32)
+    assert found.max_abs_error == 0.25
+    assert (found.max_abs_error_oracle, found.official_max_abs_error_oracle) == (0.5, 0.25)
+    assert found.error_ratio == pytest.approx(0.5 / (0.25 + 4 * eps), abs=1e-12)
+    assert found.error_ratio < 2
+    assert (found.worst, found.verdict) == ((0, 1, 0), "pass")
+
+
+def test_just_above_twice_the_official_error_fails():
+    found = compare_outputs(tensor(1.0, 2.501, -4.0), tensor(1.0, 2.25, -4.0), truth(1, 2, -4), torch.float32)
+    assert found.verdict == "fail"
+
+
+def test_an_exact_official_layer_leaves_room_for_rounding():
+    eps = torch.finfo(torch.float32).eps
+    near = compare_outputs(tensor(1.0 + eps), tensor(1.0), truth(1.0), torch.float32)
+    assert (near.error_ratio, near.verdict) == (1.0, "pass")
+    assert compare_outputs(tensor(1.0 + 3 * eps), tensor(1.0), truth(1.0), torch.float32).verdict == "fail"
+
+
+def test_zero_against_zero_passes():
+    found = compare_outputs(tensor(0.0), tensor(0.0), truth(0.0), torch.float32)
+    assert (found.error_ratio, found.verdict) == (0.0, "pass")
+    assert compare_outputs(tensor(1e-30), tensor(0.0), truth(0.0), torch.float32).verdict == "fail"
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_non_finite_output_fails_and_is_counted(bad):
+    found = compare_outputs(tensor(1.0, bad, bad), tensor(1.0, 2.0, 3.0), truth(1, 2, 3), torch.float32)
+    assert (found.verdict, found.num_non_finite, found.worst) == ("fail", 2, (0, 1, 0))
+    assert math.isnan(found.max_abs_error)
+
+
+def test_a_non_finite_official_output_fails():
+    found = compare_outputs(tensor(1.0, 2.0), tensor(1.0, math.nan), truth(1, 2), torch.float32)
+    assert found.verdict == "fail"
+    assert "the official layer's output is NaN or infinite" in found.reason
+
+
+def test_a_fault_outside_the_oracles_rows_is_seen():
+    sampled = Oracle(torch.tensor([[[1.0], [3.0]]], dtype=torch.float64), torch.tensor([0, 2]))
+    found = compare_outputs(tensor(1.0, 9.0, 3.0), tensor(1.0, 2.0, 3.0), sampled, torch.float32)
+    assert found.max_abs_error == 7
+    assert found.verdict == "fail"
+
+
+def test_shapes_that_differ_are_refused():
+    with pytest.raises(ValueError, match=r"\(1, 2, 1\).*\(1, 3, 1\)"):
+        compare_outputs(tensor(1, 2), tensor(1, 2, 3), truth(1, 2, 3), torch.float32)
+
+
+def test_empty_outputs_compare_equal():
+    empty = torch.zeros(0, 3, 2)
+    found = compare_outputs(empty, empty, Oracle(empty.double(), torch.arange(3)), torch.float32)
+    assert (found.verdict, found.worst) == ("pass", None)
+
+
+def test_the_official_call_follows_the_layer():
+    official = official_layer(64, 4)
+    assert official.batch_first
+    assert check_consistency(FusedMultiHeadAttention, need_weights=False).max_abs_error == 0
+    other = check_consistency(FusedMultiHeadAttention, need_weights=True)
+    assert other.verdict == "pass"
+    assert 0 < other.max_abs_error < 1e-5
