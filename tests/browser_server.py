@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dashboard_samples import make_run
@@ -34,9 +34,9 @@ SAMPLE = Grid(batch_size=(2,), seq_len=(16, 32), num_heads=(4, 8), d_model=64, d
 
 
 class Server:
-    """A server of its own: results, device locks and port."""
+    """A server of its own: results, device locks and port; with layers of one's own registered."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, layers: Sequence[str] = ()) -> None:
         self.results = folder / "results"
         make_run(self.results / "example", grid=SAMPLE)
         with socket.socket() as free:
@@ -46,7 +46,10 @@ class Server:
         environment = {**os.environ, "MHA_BENCH_RESULTS": str(self.results), "TMPDIR": str(folder)}
         self._log = (folder / "server.log").open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", "dashboard/app.py", f"--server.port={port}"],
+            [
+                *(sys.executable, "-m", "streamlit", "run", "dashboard/app.py", f"--server.port={port}", "--"),
+                *(word for layer in layers for word in ("--layer", layer)),
+            ],
             cwd=ROOT,
             env=environment,
             stdout=self._log,

@@ -162,3 +162,18 @@ def test_on_a_narrow_screen_nothing_is_cut_off(watched, server, scheme):
     background = watched.locator(".stApp").evaluate("element => getComputedStyle(element).backgroundColor")
     brightness = sum(int(part) for part in re.findall(r"\d+", background)[:3]) / 3
     assert (brightness < 100) == (scheme == "dark")
+
+
+def test_an_idle_tab_follows_a_sweep_that_was_started_in_another(watched, server):
+    watched.goto(server.url())
+    wait_until_free(watched)
+    second = watched.context.new_page()
+    second.set_default_timeout(PATIENCE_MS)
+    second.goto(server.url(LONG))
+    wait_until_free(second)
+    run_button(second).click()
+    wait_for_point(watched)  # nobody touched this one
+    expect(run_button(watched)).to_be_disabled()
+    stop(second)
+    second.close()
+    wait_until_free(watched)
