@@ -60,7 +60,7 @@ def test_a_relative_path_starts_from_the_working_folder(tmp_path: Path, monkeypa
     assert find_layer("sub/../sub/mine.py:Right") == LayerFile(path, "Right")
     monkeypatch.chdir("/")
     assert find_layer(f"{path}:Right").spec == f"{path}:Right"
-    with pytest.raises(GridError, match="^there is no file mine.py in /$"):
+    with pytest.raises(GridError, match=r"^there is no file mine\.py in /$"):
         find_layer("mine.py:Right")
 
 

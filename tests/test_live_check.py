@@ -3,14 +3,17 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from made_up_runs import FakeChild, make_workload
+from own_layers import RIGHT, write_layer
 
 from profiling.child_process import ChildDied, MeasuringError
 from profiling.device_lock import DeviceBusy, DeviceLock, owner
 from profiling.live_check import LiveChecker
+from profiling.workload import GridError
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,41 @@ def test_a_dead_child_is_started_anew(checker: LiveChecker) -> None:
     checker._child._process.wait(timeout=30)
     assert checker.check(make_workload(), "custom")["verdict"] == "pass"
     assert checker._child.pid != pid
+
+
+def test_an_edited_layer_is_checked_as_it_is_now_in_a_new_child(checker: LiveChecker, tmp_path: Path) -> None:
+    text = "from helpers import factor\n" + RIGHT.replace("1 / math.sqrt(head_dim)", "factor / math.sqrt(head_dim)")
+    name = f"{write_layer(tmp_path, text=text)}:Right"
+    write_layer(tmp_path, "helpers.py", "factor = 1.0")
+    assert checker.check(make_workload(), name)["verdict"] == "pass"
+    assert checker._child is not None
+    pid = checker._child.pid
+    assert checker.check(make_workload(seq_len=11), name)["verdict"] == "pass"
+    assert checker._child.pid == pid, "what has not changed stays loaded"
+    write_layer(tmp_path, "helpers.py", "factor = 2.0")
+    assert checker.check(make_workload(), name)["verdict"] == "fail"
+    assert checker._child.pid != pid
+    write_layer(tmp_path, text="import torch\nraise RuntimeError('half written')")
+    report = checker.check(make_workload(), name)
+    assert (report["verdict"], report["reason"]) == ("error", "mine.py, line 2: RuntimeError: half written")
+    write_layer(tmp_path, text=RIGHT)
+    assert checker.check(make_workload(), name)["verdict"] == "pass"
+
+
+def test_a_layer_that_takes_sequences_first_is_checked_so(checker: LiveChecker, tmp_path: Path) -> None:
+    sequence_first = "\n\nclass Turned(Right):\n    def forward(self, x):\n"
+    sequence_first += "        return super().forward(x.transpose(0, 1)).transpose(0, 1)\n"
+    name = f"{write_layer(tmp_path, text=RIGHT + sequence_first)}:Turned"
+    assert checker.check(make_workload(), name, batch_first=False)["verdict"] == "pass"
+    assert checker.check(make_workload(), name)["verdict"] == "fail"
+    assert checker.check(make_workload(), name, batch_first=False, input_scale=3.0)["verdict"] == "pass"
+
+
+def test_a_layer_whose_file_is_missing_is_refused_before_a_child_starts() -> None:
+    checker = LiveChecker("cpu")
+    with pytest.raises(GridError, match=r"there is no file none\.py in "):
+        checker.check(make_workload(), "none.py:X")
+    assert checker._child is None
 
 
 class Children(FakeChild):

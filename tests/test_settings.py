@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from own_layers import write_layer
 
-from profiling.settings import CONTENDERS, REFERENCES, SweepSettings
+from profiling.settings import CONTENDERS, OFFICIAL, REFERENCES, SweepSettings, reference_of
 from profiling.workload import GridError
 
 
@@ -55,6 +57,15 @@ def test_a_reference_is_a_contender_without_a_reference() -> None:
         # Longer than a queue can wait.
         ({"time_limit_s": 1e300}, "time_limit_s must be at most 1,000,000 seconds"),
         ({"heap": "big"}, "heap must be one of pinned, as-is, not 'big'"),
+        ({"reference": "custom"}, "reference must be one of official, official-fused, not 'custom'"),
+        ({"contenders": ("none.py:Mine",)}, "there is no file none.py in "),
+        ({"contenders": ("mine.py",)}, "a layer needs a name in its file"),
+        ({"contenders": (5,)}, "contenders must be among"),
+        ({"layers": [1]}, "layers must map each layer of one's own to its place, not [1]"),
+        (
+            {"contenders": ("a.py:X",), "layers": {"a.py:X": "/elsewhere/a.py:Y"}},
+            "layers must name the same layer as the contender 'a.py:X', not '/elsewhere/a.py:Y'",
+        ),
     ],
 )
 def test_settings_that_break_a_rule_are_refused(fields: dict[str, Any], words: str) -> None:
@@ -66,3 +77,51 @@ def test_settings_that_break_a_rule_are_refused(fields: dict[str, Any], words: s
 def test_an_unknown_setting_is_refused() -> None:
     with pytest.raises(GridError, match="settings have no field 'budget'"):
         SweepSettings.from_dict({"budget": 1})
+
+
+def test_a_layer_of_ones_own_keeps_its_name_and_is_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_layer(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    settings = SweepSettings(contenders=("mine.py:Right", "custom"))
+    assert settings.contenders == ("mine.py:Right", "custom", "official")
+    assert settings.layers == {"mine.py:Right": f"{path}:Right"}
+    monkeypatch.chdir("/")
+    path.unlink()  # a run outlives the file that it measured
+    restored = SweepSettings.from_dict(json.loads(json.dumps(settings.to_dict())))
+    assert restored == settings
+    assert hash(restored) == hash(settings)
+    assert restored.layer_files()["mine.py:Right"].path == path
+
+
+def test_settings_stored_before_there_were_layers_can_be_read() -> None:
+    stored = {name: value for name, value in SweepSettings().to_dict().items() if name not in ("layers", "reference")}
+    assert SweepSettings.from_dict(stored) == SweepSettings()
+
+
+def test_one_file_under_two_names_is_one_contender_and_two_files_are_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_layer(tmp_path / "a")
+    write_layer(tmp_path / "b")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GridError, match="contenders must name each contender once"):
+        SweepSettings(contenders=("a/mine.py:Right", "./a/mine.py:Right"))
+    assert len(SweepSettings(contenders=("a/mine.py:Right", "b/mine.py:Right")).layers) == 2
+
+
+@pytest.mark.parametrize("reference", OFFICIAL)
+def test_the_reference_of_ones_own_layers_is_chosen_and_added(reference: str, tmp_path: Path) -> None:
+    name = f"{write_layer(tmp_path)}:Right"
+    settings = SweepSettings(contenders=(name, "custom-fused"), reference=reference)
+    assert settings.reference_of(name) == reference
+    assert settings.reference_of("custom-fused") == "official-fused"
+    assert set(settings.references) == {reference, "official-fused"}
+
+
+def test_every_contender_has_a_reference_or_is_one() -> None:
+    assert {name: reference_of(name) for name in CONTENDERS} == REFERENCES
+    assert reference_of("mine.py:Mine") == "official"
+    with pytest.raises(GridError, match="contenders must be among"):
+        reference_of("mine")

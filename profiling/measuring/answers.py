@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
 from typing import Any
@@ -108,8 +107,6 @@ class Answerer:
             "input_scale": input_scale,
             "self_check": self_check,
         }
-        taken = inspect.signature(check_consistency).parameters
-        options = {name: value for name, value in options.items() if name in taken}
         if layer is None:
             options["need_weights"] = NEED_WEIGHTS[reference_of(contender) or contender]
             report = check_consistency(LAYERS[contender], bias=point.bias, **options).to_dict()
