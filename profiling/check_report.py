@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from profiling.child_process import ChildDied, MeasuringError
+from profiling.child_process import ChildDied
 
 # As `mha.consistency` has them; a test holds the two together.
 TOLERANCE = 2.0
@@ -46,10 +46,12 @@ def error_report(reason: str, scope: str) -> dict[str, Any]:
     }
 
 
-def reason_of(error: MeasuringError | Exception, limit_s: float) -> str:
-    """Why a check has no answer, as a person would say it of the layer."""
+def reason_of(error: Exception, limit_s: float) -> str:
+    """Why a check has no answer: what the layer did, or what befell the process before it came to the layer."""
     if not isinstance(error, ChildDied):
         return str(error)
+    if error.running.phase != "check":
+        return f"the measuring process {error}"
     if error.status == "timeout":
         return f"the layer did not answer within {limit_s:g} s"
     return f"the layer took its process down, which {error}"
