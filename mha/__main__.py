@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from mha.attention import MultiHeadAttention
 from mha.official import call_official, official_layer
 from mha.oracle import AttentionWeights, oracle
+from mha.slots import slots
 from mha.stages import first_stray_stage
-from mha.transplant import slots, transplant
+from mha.transplant import transplant
 
 D_MODEL, NUM_HEADS, BATCH_SIZE, SEQ_LEN, SEED = 8, 2, 2, 5, 42
 TOLERANCE = 1e-5

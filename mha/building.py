@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from mha.layouts import readable_width
 from mha.usual_names import (
     BIAS_NAMES,
     CAUSAL_NAMES,
@@ -75,13 +76,14 @@ def name_of(target: Any) -> str:
 def sizes_of(layer: nn.Module, d_model: int, num_heads: int) -> tuple[int, int]:
     """Width and number of heads of a ready-made layer: by its attributes or its modules', else as given.
 
-    A width that no attribute tells is that of the first linear map.
+    A width that no attribute tells is that of the first linear map, or one at which the parameters can be read.
     """
+    heads = _attribute(layer, HEADS_NAMES) or num_heads
     width = _attribute(layer, WIDTH_NAMES)
     if width is None:
         widths = [module.in_features for module in layer.modules() if isinstance(module, nn.Linear)]
-        width = widths[0] if widths else d_model
-    return width, _attribute(layer, HEADS_NAMES) or num_heads
+        width = widths[0] if widths else readable_width(layer, heads)
+    return width or d_model, heads
 
 
 def _attribute(layer: nn.Module, names: frozenset[str]) -> int | None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mha.formula import Formula, attend
 from mha.layouts import Reading
 from mha.report import GradientComparison
-from mha.transplant import slots
+from mha.slots import slots
 from mha.trial import Stopped, Trial, called
 
 # A layer's gradients may be this many times as far from the truth as the official layer's.

@@ -104,6 +104,19 @@ def readings(layer: nn.Module, d_model: int, num_heads: int) -> list[Reading]:
     return _Reader(layer, d_model, num_heads).readings()
 
 
+def readable_width(layer: nn.Module, num_heads: int) -> int | None:
+    """A d_model at which the layer's parameters can be read, the largest of their sizes first; None where none is."""
+    sizes = {size for tensor in parameters_of(layer).values() for size in tensor.shape}
+    for size in sorted(sizes, reverse=True):
+        if num_heads > 0 and size % num_heads == 0:
+            try:
+                readings(layer, size, num_heads)
+            except UnknownLayoutError:
+                continue
+            return size
+    return None
+
+
 class _Reader:
     """One layer's parameters on the way to being read."""
 
@@ -127,14 +140,15 @@ class _Reader:
         """Put each parameter under its roles, or among the loose."""
         biases = []
         for name, tensor in self.tensors.items():
-            if is_norm(name) or tensor.numel() <= 1:
+            if is_norm(name):
                 continue
             if _is_bias(name, tensor):
                 biases.append(name)
                 continue
             told = roles_of(name)
             if told is None:
-                self.loose.append(name)
+                if tensor.numel() > 1:  # not a gate or a temperature
+                    self.loose.append(name)
             else:
                 self.weights.setdefault(told, []).append(name)
         named = {self.tensors[name].data_ptr() for names in self.weights.values() for name in names}

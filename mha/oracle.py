@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mha.transplant import slots
+from mha.slots import slots
 
 # Score elements (batch x heads x query rows x keys) held at once: 2^22 doubles are 32 MiB.
 BLOCK_ELEMENTS = 2**22

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mha.oracle import AttentionWeights, oracle
-from mha.transplant import slots
+from mha.slots import slots
 
 Layer = TypeVar("Layer", bound=nn.Module)
 

@@ -1,35 +1,19 @@
-"""Weights from one layer to another: by role, as copies, and with the mapping told.
-
-A role is what a weight does (``w_q``: makes queries; ``b_o``: is added to the output), not where it stands. A layout
-says how a layer stores the roles; :data:`LAYOUTS` lists those known.
-"""
+"""Weights from one layer to another: by role, as copies, and with the mapping told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-WEIGHT_ROLES = ("w_q", "w_k", "w_v", "w_o")
-BIAS_ROLES = ("b_q", "b_k", "b_v", "b_o")
-
-
-class UnknownLayoutError(ValueError):
-    """The layer's parameters match no layout known here; the message says what was looked for."""
+from mha.building import sizes_of
+from mha.layouts import Reading, UnknownLayoutError, parameters_of
+from mha.settling import settled_reading
+from mha.slots import Slot, slots
 
 
 class TransplantError(ValueError):
     """The weights of one layer have no place in the other; the message names both shapes."""
-
-
-class Slot(NamedTuple):
-    """Where a layer keeps one role: a name to show, and a tensor that reads and writes it."""
-
-    label: str
-    tensor: Tensor
 
 
 class MappingEntry(NamedTuple):
@@ -40,144 +24,58 @@ class MappingEntry(NamedTuple):
     how: str
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a layer stores the eight roles.
-
-    ``find`` gives the slots of the roles that the layer has, or None where the layer is of another layout.
-    """
-
-    name: str
-    find: Callable[[nn.Module], dict[str, Slot] | None]
-
-
-def slots(layer: nn.Module) -> dict[str, Slot]:
-    """Find where a layer keeps its weights: role -> slot, four weights and, where it has them, biases.
-
-    Every weight is (E, E), out x in, every bias (E,); the slots share the layer's storage.
-
-    Raises:
-        UnknownLayoutError: where no layout fits, or a shape cannot correspond to four (E, E) projections.
-    """
-    for layout in LAYOUTS:
-        found = layout.find(layer)
-        if found is not None:
-            _require_square(layer, found)
-            return found
-    names = ", ".join(name for name, _ in layer.named_parameters()) or "none"
-    known = "; ".join(layout.name for layout in LAYOUTS)
-    raise UnknownLayoutError(f"{type(layer).__name__} has no layout known here ({known}); its parameters: {names}")
-
-
 def transplant(source: nn.Module, target: nn.Module) -> list[MappingEntry]:
     """Copy the weights of one layer into another, role by role, in either direction; no storage is shared.
 
-    Biases that only the target has become zero; the entry says so. Values are converted to the target's dtype and
-    device.
+    Where a layer is neither ours nor the official one, its layout is found out as the check does it: by names and
+    shapes, and where these leave it open, by running a copy of it on a small input (:mod:`mha.settling`). Biases that
+    only the target has become zero; the entry says so. Values are converted to the target's dtype and device.
 
     Returns:
         One entry per role of the target: (where it came from, where it went, how).
 
     Raises:
-        UnknownLayoutError: where a layer's layout is unknown.
+        UnknownLayoutError: where a layer's layout cannot be found out, or its heads share weights and the source's
+            have no place.
         TransplantError: where shapes differ, or the source has biases other than zero and the target has none.
     """
-    given, wanted = slots(source), slots(target)
+    num_heads = next((sizes_of(layer, 1, 0)[1] for layer in (source, target) if sizes_of(layer, 1, 0)[1]), 1)
+    given, _ = _roles(source, num_heads)
+    wanted, reading = _roles(target, num_heads)
+    if reading is not None and reading.is_shared:
+        shared = next(one for one in reading.stored if one.is_shared)
+        raise UnknownLayoutError(
+            f"{type(target).__name__}: {shared.label} is shared by several heads and has no place for weights of each"
+        )
     for role in given:
         if role not in wanted and bool(given[role].tensor.any()):
             raise TransplantError(f"{given[role].label} is not zero and {type(target).__name__} has no place for it")
-    mapping = []
-    for role, slot in wanted.items():
-        if role not in given:
-            slot.tensor.zero_()
-            mapping.append(MappingEntry("none", slot.label, "set to zero"))
-            continue
-        if given[role].tensor.shape != slot.tensor.shape:
-            raise TransplantError(
-                f"{given[role].label} has shape {tuple(given[role].tensor.shape)}, "
-                f"{slot.label} has shape {tuple(slot.tensor.shape)}"
-            )
-        slot.tensor.copy_(given[role].tensor)
-        mapping.append(MappingEntry(given[role].label, slot.label, "copied"))
+    mapping = [_copy(role, slot, given) for role, slot in wanted.items()]
+    if reading is not None:  # its slots are copies where an order of axes had to be undone
+        reading.write(target, {role: slot.tensor for role, slot in wanted.items()})
     return mapping
 
 
-def randomize_(layer: nn.Module, seed: int | torch.Generator = 0) -> nn.Module:
-    """Fill a layer with random weights and random biases, in place; returns the layer.
-
-    Weights are normal with deviation 1/sqrt(E), so that queries and keys of normal input have deviation 1 and the
-    attention is far from uniform; biases normal with deviation 0.5 (a fresh official layer's are zero, and hide a bias
-    that is forgotten). Drawn on the CPU in float32 by role: the same seed gives the same values in every layout, and
-    on every device up to rounding.
-    """
-    generator = seed if isinstance(seed, torch.Generator) else torch.Generator().manual_seed(seed)
-    found = slots(layer)
-    for role in WEIGHT_ROLES + BIAS_ROLES:
-        if role in found:
-            tensor = found[role].tensor
-            std = tensor.shape[-1] ** -0.5 if role in WEIGHT_ROLES else 0.5
-            tensor.copy_(torch.randn(tuple(tensor.shape), generator=generator) * std)
-    return layer
+def _copy(role: str, slot: Slot, given: dict[str, Slot]) -> MappingEntry:
+    how = slot.how
+    if role not in given:
+        slot.tensor.zero_()
+        return MappingEntry("none", slot.label, "set to zero")
+    if given[role].tensor.shape != slot.tensor.shape:
+        raise TransplantError(
+            f"{given[role].label} has shape {tuple(given[role].tensor.shape)}, "
+            f"{slot.label} has shape {tuple(slot.tensor.shape)}"
+        )
+    slot.tensor.copy_(given[role].tensor)
+    return MappingEntry(given[role].label, slot.label, how)
 
 
-def _packed(layer: nn.Module) -> dict[str, Slot] | None:
-    """Our layers and the official one: ``in_proj_weight`` (3E, E) and ``out_proj`` or ``W_O``."""
-    block = getattr(layer, "in_proj_weight", None)
-    out_name = "out_proj" if hasattr(layer, "out_proj") else "W_O"
-    out = getattr(layer, out_name, None)
-    if not isinstance(block, Tensor) or not isinstance(out, nn.Module):
-        return None
-    named = hasattr(layer, "W_Q")  # ours: the thirds of the block have names of their own
-    found = _thirds("w", block, "W_{}.weight" if named else "in_proj_weight[{}:{}]")
-    if isinstance(out.weight, Tensor):
-        found["w_o"] = Slot(f"{out_name}.weight", _tensor(out.weight))
-    bias = getattr(layer, "in_proj_bias", None)
-    if isinstance(bias, Tensor):
-        found.update(_thirds("b", bias, "W_{}.bias" if named else "in_proj_bias[{}:{}]"))
-    if isinstance(out.bias, Tensor):
-        found["b_o"] = Slot(f"{out_name}.bias", _tensor(out.bias))
-    return found
-
-
-def _thirds(kind: str, block: Tensor, label: str) -> dict[str, Slot]:
-    size = block.shape[0] // 3
-    found = {}
-    for i, role in enumerate("qkv"):
-        rows = (i * size, (i + 1) * size)
-        name = label.format(role.upper()) if label.startswith("W_") else label.format(*rows)
-        found[f"{kind}_{role}"] = Slot(name, _tensor(block)[rows[0] : rows[1]])
-    return found
-
-
-def _separate(layer: nn.Module) -> dict[str, Slot] | None:
-    """Four modules ``W_Q``, ``W_K``, ``W_V``, ``W_O`` with a ``weight`` each and perhaps a ``bias``."""
-    modules = {role: getattr(layer, f"W_{role.upper()}", None) for role in "qkvo"}
-    if not all(isinstance(getattr(module, "weight", None), Tensor) for module in modules.values()):
-        return None
-    found = {f"w_{r}": Slot(f"W_{r.upper()}.weight", _tensor(m.weight)) for r, m in modules.items() if m is not None}
-    for role, module in modules.items():
-        bias = getattr(module, "bias", None)
-        if isinstance(bias, Tensor):
-            found[f"b_{role}"] = Slot(f"W_{role.upper()}.bias", _tensor(bias))
-    return found
-
-
-def _tensor(parameter: Tensor) -> Tensor:
-    return parameter.detach()  # shares storage: writing to it writes to the layer
-
-
-def _require_square(layer: nn.Module, found: dict[str, Slot]) -> None:
-    d_model = found["w_o"].tensor.shape[0]
-    for role, slot in found.items():
-        wanted = (d_model, d_model) if role in WEIGHT_ROLES else (d_model,)
-        if tuple(slot.tensor.shape) != wanted:
-            raise UnknownLayoutError(
-                f"{type(layer).__name__}: {slot.label} has shape {tuple(slot.tensor.shape)}, not {wanted}: "
-                f"its shapes do not correspond to the official layer's"
-            )
-
-
-LAYOUTS: list[Layout] = [
-    Layout("in_proj_weight with out_proj or W_O", _packed),
-    Layout("W_Q, W_K, W_V, W_O", _separate),
-]
+def _roles(layer: nn.Module, num_heads: int) -> tuple[dict[str, Slot], Reading | None]:
+    """Role -> slot; of a layer of another hand, slots that are copies, and the reading behind them."""
+    try:
+        return slots(layer), None
+    except UnknownLayoutError:
+        reading = settled_reading(layer, *sizes_of(layer, 1, num_heads))
+    values = reading.read(parameters_of(layer))
+    labels = {f"{one.kind}_{role}": (one.label, one.how()) for one in reading.stored for role in one.roles}
+    return {role: Slot(labels[role][0], tensor.clone(), labels[role][1]) for role, tensor in values.items()}, reading

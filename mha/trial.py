@@ -17,8 +17,8 @@ from mha.layouts import Reading, UnknownLayoutError, parameters_of, readings
 from mha.official import official_layer
 from mha.oracle import AttentionWeights
 from mha.report import Finding, Shape
-from mha.transplant import randomize_
-from mha.transplant import slots as official_slots
+from mha.slots import randomize_
+from mha.slots import slots as official_slots
 
 MAX_WORDS = 300  # of a message from someone else's code
 

@@ -10,8 +10,16 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from mha import FusedMultiHeadAttention, MultiHeadAttention, call_official, causal_mask, fast_path, official_layer
-from mha.transplant import randomize_, transplant
+from mha import (
+    FusedMultiHeadAttention,
+    MultiHeadAttention,
+    call_official,
+    causal_mask,
+    fast_path,
+    official_layer,
+    randomize_,
+    transplant,
+)
 
 LAYERS = [MultiHeadAttention, FusedMultiHeadAttention]
 SHAPES = [

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 import torch
-from torch import nn
 
 from mha import AttentionWeights, MultiHeadAttention, call_official, causal_mask, official_layer, oracle, randomize_
 
@@ -86,14 +85,3 @@ def test_weights_are_copies_in_float64():
 def test_heads_that_do_not_divide_are_refused():
     with pytest.raises(ValueError, match="d_model=1 and num_heads=2"):
         oracle(torch.zeros(1, 2, 1), scalar_weights(1, 1, 1, 1), 2)
-
-
-def test_separate_linear_layers_are_read_by_name():
-    layer = nn.Module()
-    for i, role in enumerate("QKVO"):
-        setattr(layer, f"W_{role}", nn.Linear(3, 3, bias=role == "V"))
-        getattr(layer, f"W_{role}").weight.data.fill_(i)
-    weights = AttentionWeights.of(layer)
-    assert [float(w[0, 0]) for w in (weights.w_q, weights.w_k, weights.w_v, weights.w_o)] == [0.0, 1.0, 2.0, 3.0]
-    assert weights.b_v is not None
-    assert weights.b_q is None

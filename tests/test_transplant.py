@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from foreign_layers import RIGHT_LAYERS
 from torch import nn
 
 from mha import (
@@ -9,19 +10,14 @@ from mha import (
     MultiHeadAttention,
     TransplantError,
     UnknownLayoutError,
+    call_official,
     official_layer,
     randomize_,
     transplant,
 )
-from mha.transplant import slots
-
-
-class Separate(nn.Module):
-    """Four linear layers by the names of the paper."""
-
-    def __init__(self, d_model, bias=False):
-        super().__init__()
-        self.W_K, self.W_Q, self.W_O, self.W_V = (nn.Linear(d_model, d_model, bias=bias) for _ in range(4))
+from mha.building import build_layer
+from mha.calling import calling_of
+from mha.slots import slots
 
 
 def build(kind, bias):
@@ -29,11 +25,10 @@ def build(kind, bias):
         "explicit": lambda: MultiHeadAttention(14, 2, bias=bias),
         "fused": lambda: FusedMultiHeadAttention(14, 2, bias=bias),
         "official": lambda: official_layer(14, 2, bias=bias),
-        "separate": lambda: Separate(14, bias),
     }[kind]()
 
 
-KINDS = ["explicit", "fused", "official", "separate"]
+KINDS = ["explicit", "fused", "official"]
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -94,10 +89,34 @@ def test_an_unknown_layout_is_refused_with_its_parameters():
 
 
 def test_projections_that_are_not_square_are_refused():
-    layer = Separate(14)
-    layer.W_K = nn.Linear(14, 7, bias=False)
-    with pytest.raises(UnknownLayoutError, match=r"W_K\.weight has shape \(7, 14\), not \(14, 14\)"):
+    layer = official_layer(14, 2)
+    layer.in_proj_weight = nn.Parameter(torch.zeros(21, 14))
+    with pytest.raises(UnknownLayoutError, match=r"in_proj_weight\[0:7\] has shape \(7, 14\), not \(14, 14\)"):
         slots(layer)
+
+
+@pytest.mark.parametrize("layer", RIGHT_LAYERS)
+def test_weights_arrive_in_layers_of_other_hands_whatever_their_layout(layer):
+    target = build_layer(layer, 30, 5).eval()
+    bias = sum(parameter.dim() == 1 for parameter in target.parameters()) > 1
+    source = randomize_(official_layer(30, 5, bias=bias), 1)
+    mapping = transplant(source, target)
+    x = torch.randn(3, 7, 30)
+    with torch.no_grad():
+        output = calling_of(target)(target, x)
+        torch.testing.assert_close(output, call_official(source, x), rtol=1e-4, atol=1e-5)
+    assert len(mapping) >= 4
+
+
+@pytest.mark.parametrize("layer", RIGHT_LAYERS)
+def test_weights_leave_layers_of_other_hands_whatever_their_layout(layer):
+    source = build_layer(layer, 30, 5).eval()
+    target = official_layer(30, 5, bias=True)
+    transplant(source, target)
+    x = torch.randn(3, 7, 30)
+    with torch.no_grad():
+        output = calling_of(source)(source, x)
+        torch.testing.assert_close(call_official(target, x), output, rtol=1e-4, atol=1e-5)
 
 
 def test_random_values_depend_on_the_seed_and_not_on_the_layout():
