@@ -264,7 +264,8 @@ def _print_report(contender: str, report: dict[str, Any], *, as_json: bool) -> N
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
         return
-    verdict, *lines = report_lines(contender, report, width=min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns))
+    width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+    verdict, *lines = report_lines(contender, report, width=width)
     click.secho(verdict, fg=CHECK_COLORS[report["verdict"]], bold=True)
     click.echo("\n".join(lines))
 

@@ -13,6 +13,7 @@ from mha.building import build_layer
 from mha.calling import calling_of
 from profiling.measuring.contenders import Contender, torch_dtype
 from profiling.measuring.user_layers import load_layer
+from profiling.measuring.user_masks import causal_arguments
 from profiling.workload import Workload
 
 
@@ -39,12 +40,15 @@ def make_user_contender(name: str, spec: str, workload: Workload, weights: nn.Mo
             warnings.append(f"{num_zeroed} of its biases set to zero, since the reference has none")
     layer.train(workload.mode == "training")
     calling = calling_of(layer, batch_first=getattr(layer, "batch_first", True) is not False)
-    flags: dict[str, Any] = dict.fromkeys(calling.causal_flags, True) if workload.causal else {}
+    arguments = causal_arguments(layer, calling, workload, x) if workload.causal else {}
+    if arguments is None:
+        incomparable = incomparable or "measured without a mask: no switch or mask that it takes makes it causal"
+    given: dict[str, Any] = arguments or {}
     # An input of its own: what it does to it in place must not reach the others.
     x = x.detach().clone().requires_grad_(x.requires_grad)
 
     def run() -> Tensor:
-        return calling(layer, x, **flags)
+        return calling(layer, x, **given)
 
     call = _training(layer, run, x) if workload.mode == "training" else run
     forward = _in_eval_mode(layer, run) if workload.mode == "training" else run
