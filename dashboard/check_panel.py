@@ -115,11 +115,14 @@ def _show_report(report: Report) -> None:
     itself = " · ".join(filter(None, [text.gradients(report), text.planted(report)]))
     if itself:
         st.caption(itself)
-    if report["verdict"] != "pass":
+    diagnosis = text.diagnosis(report)
+    for _, sentence in diagnosis:
+        st.markdown(f"**{text.sentence(sentence)}**")
+    if report["verdict"] != "pass" and not diagnosis:
         st.markdown(text.sentence(report["reason"]))
-        for _, sentence in text.diagnosis(report):
-            st.markdown(f"**{text.sentence(sentence)}**")
     with st.expander("Shapes and weights"):
+        if diagnosis:
+            st.caption(text.sentence(report["reason"]))
         st.caption(text.sentence(report.get("scope", "")))
         st.dataframe(_plain_shapes(report), hide_index=True, height="content")
         for entry in report.get("mapping") or []:

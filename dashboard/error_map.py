@@ -16,7 +16,8 @@ from dashboard.report_text import Report
 LOWEST, HIGHEST = 1e-8, 1.0
 IDENTICAL = "#B0B0B0"
 ROW_HEIGHT = 30
-MAX_TEXTS = 200
+# Beyond it the numbers do not fit into the cells of a narrow screen.
+MAX_TEXT_COLUMNS = 8
 ZERO = "0: bit-identical"
 NOT_FINITE = "NaN or infinite"
 
@@ -68,18 +69,18 @@ def _values(rows: Sequence[Sequence[Any]]) -> list[float]:
 
 
 def _errors(cells: list[list[Any]], positions: list[str], heads: list[str]) -> go.Heatmap:
-    has_room = len(positions) * len(heads) <= MAX_TEXTS and len(positions) <= 16
     return go.Heatmap(
         x=positions,
         y=heads,
         z=[[math.log10(value) if value else None for value in row] for row in cells],
-        text=[[error(value) if value else "" for value in row] for row in cells],
-        texttemplate="%{text}" if has_room else None,
+        text=[[f"{value:.0e}" if value else "" for value in row] for row in cells],
+        customdata=[[error(value) if value else "" for value in row] for row in cells],
+        texttemplate=_text_template(positions),
         textfont={"size": 10},
-        hovertemplate="position %{x}<br>head %{y}<br>%{text}<extra></extra>",
+        hovertemplate="position %{x}<br>head %{y}<br>%{customdata}<extra></extra>",
         coloraxis="coloraxis",
-        xgap=1,
-        ygap=1,
+        xgap=_gap(positions),
+        ygap=_gap(heads),
     )
 
 
@@ -90,14 +91,23 @@ def _zeros(cells: list[list[Any]], positions: list[str], heads: list[str]) -> go
         y=heads,
         z=[[1 if value == 0 else None for value in row] for row in cells],
         text=[["0" if value == 0 else "" for value in row] for row in cells],
-        texttemplate="%{text}" if len(positions) * len(heads) <= MAX_TEXTS else None,
+        texttemplate=_text_template(positions),
         textfont={"size": 10, "color": "#222222"},
         colorscale=[[0, IDENTICAL], [1, IDENTICAL]],
         showscale=False,
         hovertemplate=f"position %{{x}}<br>head %{{y}}<br>{ZERO}<extra></extra>",
-        xgap=1,
-        ygap=1,
+        xgap=_gap(positions),
+        ygap=_gap(heads),
     )
+
+
+def _text_template(positions: list[str]) -> str | None:
+    return "%{text}" if len(positions) <= MAX_TEXT_COLUMNS else None
+
+
+def _gap(names: list[str]) -> int:
+    """Cells stand apart only where they are wide enough."""
+    return 1 if len(names) <= 32 else 0
 
 
 def _not_finite(cells: list[list[Any]], positions: list[str], heads: list[str]) -> go.Scatter:
@@ -125,8 +135,7 @@ def _finish(figure: go.Figure, positions: list[str], heads: list[str], values: l
         categoryarray=positions,
         range=[-0.5, len(positions) - 0.5],
         showgrid=False,
-        title={"text": "position", "standoff": 12},
-        automargin=True,
+        title="position",
         nticks=9,
     )
     figure.update_yaxes(
@@ -138,20 +147,24 @@ def _finish(figure: go.Figure, positions: list[str], heads: list[str], values: l
         automargin=True,
         nticks=9,
     )
+    height = min(len(heads), 16) * ROW_HEIGHT + 130
+    title = {"text": "largest |error| of each block", "font": {"size": 14}, "x": 0, "xanchor": "left"}
     figure.update_layout(
-        height=min(len(heads), 16) * ROW_HEIGHT + 150,
-        margin={"l": 10, "r": 10, "t": 70, "b": 10},
+        height=height,
+        margin={"l": 10, "r": 10, "t": 72, "b": 10},
+        title={**title, "y": 1, "yanchor": "top", "pad": {"t": 4}},
         coloraxis={
             "colorscale": "Cividis",
             "cmin": low,
             "cmax": high,
             "colorbar": {
-                "title": {"text": "largest |error|", "side": "top"},
                 "orientation": "h",
                 "x": 0,
                 "xanchor": "left",
-                "y": 1,
-                "yanchor": "bottom",
+                "y": 1 - 26 / height,
+                "yref": "container",
+                "yanchor": "top",
+                "ypad": 0,
                 "len": 0.7,
                 "tickvals": powers,
                 "ticktext": [f"1e{power}" for power in powers],

@@ -16,11 +16,13 @@ from profiling.check_report import error_report, reason_of
 from profiling.child_process import ChildDied, MeasuringError
 from profiling.device_lock import DeviceBusy, Owner
 from profiling.layers import is_layer
-from profiling.live_check import CHECK_LIMIT_S, LiveChecker
+from profiling.live_check import LiveChecker
 from profiling.runs import RunError
 from profiling.workload import GridError, Workload
 
 _KEPT_ANSWERS = 64
+# A layer that takes longer hangs, and others wait for their turn.
+LIMIT_S = 60.0
 
 
 class Checker(Protocol):
@@ -29,8 +31,10 @@ class Checker(Protocol):
     def environment(self) -> dict[str, Any]:
         """What it runs on: device, torch's version and threads, and all devices, the best first."""
 
-    def check(self, workload: Workload, contender: str, *, batch_first: bool = True) -> dict[str, Any]:
-        """The report of a check; blocks."""
+    def check(
+        self, workload: Workload, contender: str, *, batch_first: bool, limit_s: float, self_check: bool
+    ) -> dict[str, Any]:
+        """The report of a check, with the faults planted to check the checker; blocks, at most that long."""
 
     def close(self) -> None:
         """Ends the measuring process."""
@@ -171,15 +175,15 @@ class LiveChecks:
         if self._checker is None or self._machine is None:
             return Answer(error=self._machine_error)
         try:
-            layout = {} if question.batch_first else {"batch_first": False}
-            return Answer(report=self._checker.check(question.workload, question.contender, **layout))
+            how = {"batch_first": question.batch_first, "limit_s": LIMIT_S, "self_check": True}
+            return Answer(report=self._checker.check(question.workload, question.contender, **how))
         except DeviceBusy as busy:
             return Answer(busy=busy.owner)
         except ChildDied as death:
             if not is_layer(question.contender):
                 return Answer(error=_sentence(death))
             what = f"{question.contender} at {question.workload.label}"
-            return Answer(report=error_report(reason_of(death, CHECK_LIMIT_S), what))
+            return Answer(report=error_report(reason_of(death, LIMIT_S), what))
         except (MeasuringError, RunError, GridError) as error:
             return Answer(error=_sentence(error))
 

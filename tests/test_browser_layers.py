@@ -62,6 +62,8 @@ def test_a_wrong_layer_is_told_what_is_wrong_and_passes_once_its_file_is_mended(
     layer_page.get_by_role("link", name="My layer").click()
     verdict = layer_page.locator(".st-key-layer_verdict")
     expect(verdict).to_contain_text("✗ fail")
+    expect(verdict).to_contain_text(re.compile(r"(\d+) of \1 planted faults caught"))
+    expect(layer_page.locator(".st-key-layer_diagnosis")).to_contain_text("scale-d-model")
     expect(layer_page.locator(".st-key-layer_error")).to_contain_text("✗ does not hold")
     expect(layer_page.get_by_text("there is no file gone.py")).to_be_visible()
     expect(layer_page.locator(".stApp")).to_contain_text("check_consistency(MyAttention, d_model=64, num_heads=4)")

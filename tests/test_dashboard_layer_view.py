@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard import services
 from dashboard.layer_controls import options_of, wish
 from dashboard.layers import Layers
-from dashboard.live_checks import LiveChecks
+from dashboard.live_checks import LIMIT_S, LiveChecks
 from profiling.child_process import ChildDied
 from profiling.device_lock import DeviceLock
 from profiling.protocol import Running
@@ -124,7 +124,7 @@ def test_every_control_is_in_the_link_and_reaches_the_check(checker):
     assert contender == "custom-fused"
     assert (point.d_model, point.num_heads, point.batch_size, point.seq_len) == (30, 5, 3, 7)
     assert (point.dtype, point.causal, point.mode) == ("float64", True, "inference")
-    assert checker.options == [{"batch_first": False}]
+    assert checker.options == [{"batch_first": False, "limit_s": LIMIT_S, "self_check": True}]
 
 
 def test_check_asks_again():

@@ -135,3 +135,12 @@ def test_the_colours_of_the_map_mean_the_same_in_every_map_unless_an_error_lies_
     assert (axis.cmin, axis.cmax) == (-8, 0)
     wide = full_report(error_map={"positions": [0], "heads": [0, 1], "values": [[1e-17, 250.0]]})
     assert (error_map(wide).layout.coloraxis.cmin, error_map(wide).layout.coloraxis.cmax) == (-17, 3)
+
+
+@pytest.mark.parametrize(("num_positions", "has_numbers"), [(8, True), (9, False)])
+def test_numbers_stand_in_the_cells_of_the_map_where_they_fit(num_positions, has_numbers):
+    wide = {"positions": list(range(num_positions)), "heads": [0], "values": [[1.234e-3]] * num_positions}
+    errors = maps(error_map(full_report(error_map=wide)))[0]
+    assert (errors.texttemplate is not None) == has_numbers
+    assert errors.text[0][0] == "1e-03"
+    assert errors.customdata[0][0] == "1.23e-03"

@@ -46,6 +46,21 @@ error / (the official layer's error + eps × largest output). About 1 is as exac
 passes up to 2.
 """
 
+ONE_LAYER = """
+**My layer** holds one layer against the official one: same random weights and biases, same input, at the shape asked
+for and at fixed probe shapes, at which no two sizes are equal. The verdict comes from all of it together: the output,
+the gradients, and, where the layer takes them, masks and keys from elsewhere.
+
+**What explains it** is found by trying known faults one at a time, then in pairs, until one gives the layer's very
+output. Where none does, the probes say what was seen instead.
+
+**n of n planted faults caught**: the check checks itself. It plants the same faults in a right layer and counts those
+that it tells by name.
+
+**The map** shows the largest |error| of each position and each block of output channels, as wide as a head. Its colours
+mean the same in every map: dark is rounding, bright is as large as the output itself.
+"""
+
 HOW = f"""
 1. **Measuring has a process of its own**, apart from this page and from the program that supervises the sweep. If it
    dies, the contender that was running has a row without numbers, which says why; nothing else is lost.
@@ -66,6 +81,8 @@ def show() -> None:
     with st.container(width=860):
         st.header("The numbers", anchor=False)
         st.markdown(MEANINGS)
+        st.header("One layer in full", anchor=False)
+        st.markdown(ONE_LAYER)
         st.header("The contenders", anchor=False)
         st.markdown(_contenders())
         st.header("How it is measured", anchor=False)
