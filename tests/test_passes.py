@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_runs import make_workload
 
+from mha.building import BuildError
 from profiling.columns import MEASURED_COLUMNS, names
 from profiling.estimate import MIB, call_flop
 from profiling.measuring import passes
 from profiling.measuring.contenders import Contender
 from profiling.measuring.devices import Cpu
-from profiling.measuring.passes import CLONE, Row, failure, latency_cells, measure, quantile
+from profiling.measuring.failures import failure
+from profiling.measuring.passes import CLONE, Row, latency_cells, measure, quantile
 from profiling.settings import CONTENDERS, REFERENCES
 
 
@@ -84,7 +86,7 @@ def taking(seconds: float) -> Callable[[Contender], Contender]:
     return lambda c: Contender(c.name, c.layer, c.forward, Call(c.call, seconds))
 
 
-def raising(error: Exception, *, in_call_only: bool = False) -> Callable[[Contender], Contender]:
+def raising(error: BaseException, *, in_call_only: bool = False) -> Callable[[Contender], Contender]:
     def fail() -> Any:
         raise error
 
@@ -244,6 +246,40 @@ def test_weights_are_of_the_kind_that_a_persons_own_layer_has(plant: Callable[..
     assert kinds == {(False, True)}
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit()])
+@pytest.mark.parametrize("in_call_only", [False, True])
+def test_a_contender_that_exits_costs_its_own_row(
+    plant: Callable[..., None], error: BaseException, in_call_only: bool
+) -> None:
+    plant(custom=raising(error, in_call_only=in_call_only))
+    rows = run(["custom", "official"])
+    assert rows["custom"].cells["status"] == "error"
+    assert rows["official"].cells["status"] == "ok"
+
+
+def test_an_interrupt_is_for_the_process(plant: Callable[..., None]) -> None:
+    plant(custom=raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        run(["custom", "official"])
+
+
+def test_a_contender_that_exits_once_it_is_timed_costs_its_own_row(plant: Callable[..., None]) -> None:
+    def tiring(contender: Contender) -> Contender:
+        calls = iter([None] * 6)
+
+        def call() -> Any:
+            if next(calls, "tired") == "tired":
+                raise SystemExit(3)
+            return contender.call()
+
+        return Contender(contender.name, contender.layer, contender.forward, call)
+
+    plant(custom=tiring)
+    rows = run(["custom", "official"])
+    assert (rows["custom"].cells["status"], rows["custom"].cells["status_reason"]) == ("error", "called exit(3)")
+    assert rows["official"].cells["latency_median_ms"] > 0
+
+
 def test_a_contender_that_raises_in_the_memory_pass_keeps_its_times_and_says_so(plant: Callable[..., None]) -> None:
     class NoMemory(FewCalls):
         def peak_bytes(self, call: Callable[[], object]) -> int:
@@ -368,10 +404,13 @@ def test_who_runs_is_said_before_each_thing_that_could_take_the_process_down() -
         (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "unavailable", "not implemented for"),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "error", "RuntimeError: mat1"),
         (ValueError(""), "error", "ValueError: no message"),
+        (SystemExit(3), "error", "called exit(3)"),
+        (SystemExit(), "error", "called exit()"),
+        (BuildError("Mine asks for gates"), "error", "Mine asks for gates"),
         (KeyError("a\nb"), "error", "KeyError: "),
     ],
 )
-def test_what_a_layer_raised_has_a_status_and_words(error: Exception, status: str, words: str) -> None:
+def test_what_a_layer_raised_has_a_status_and_words(error: BaseException, status: str, words: str) -> None:
     told, reason = failure(error)
     assert told == status
     assert words in reason

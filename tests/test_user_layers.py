@@ -78,6 +78,8 @@ def test_a_class_one_in_a_class_a_factory_and_an_instance_are_layers(asker: Aske
         ("x = 1\n\n\nx / 0\n", "X", "layer.py, line 4: ZeroDivisionError: division by zero"),
         ("import sys\nsys.exit(3)\n", "X", "layer.py, line 2: called exit(3)"),
         ("raise GeneratorExit\n", "X", "layer.py, line 1: GeneratorExit: no message"),
+        ("x = '\0'\n", "X", "null bytes"),
+        ("# coding: nonsense\n", "X", "layer.py"),
         ("raise ValueError('a\\nb')\n", "X", "layer.py, line 1: ValueError: a b"),
         ("", "X", "layer.py has no X"),
         (RIGHT, "Rigth", "layer.py has no Rigth; did you mean Right?"),
@@ -101,6 +103,11 @@ def test_what_cannot_be_loaded_is_an_error_in_one_sentence(
 def test_a_file_that_is_gone_is_an_error(asker: Asker, tmp_path: Path) -> None:
     report = asker.check("X", tmp_path / "gone.py")
     assert (report["verdict"], report["reason"]) == ("error", f"there is no file {tmp_path / 'gone.py'}")
+
+
+def test_a_file_may_have_any_name(asker: Asker, tmp_path: Path) -> None:
+    text = "from dataclasses import dataclass\n@dataclass\nclass Sizes:\n    a: 'int' = 1\n" + RIGHT
+    assert asker.check("Right", write_layer(tmp_path / "v1.2", "my-layer (2).new.py", text))["verdict"] == "pass"
 
 
 def test_an_error_in_a_file_beside_it_names_that_file(asker: Asker, tmp_path: Path) -> None:

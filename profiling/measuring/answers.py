@@ -13,7 +13,8 @@ from profiling.check_report import error_report
 from profiling.layers import LayerFile
 from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
-from profiling.measuring.passes import failure, measure
+from profiling.measuring.failures import failure
+from profiling.measuring.passes import measure
 from profiling.measuring.user_layers import load_layer, place_of, words_of
 from profiling.protocol import Marker, decode
 from profiling.settings import OFFICIAL, reference_of

@@ -22,10 +22,11 @@ from mha import AttentionWeights, Oracle, compare_outputs, fast_path, oracle
 from profiling.estimate import MIB, call_flop
 from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash, torch_dtype
 from profiling.measuring.devices import Device
+from profiling.measuring.failures import failure
 from profiling.measuring.kernels import observe_kernel
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
 from profiling.measuring.user_contenders import make_user_contender
-from profiling.measuring.user_layers import loaded_hash, words_of
+from profiling.measuring.user_layers import loaded_hash
 from profiling.ratios import paired_speedup
 from profiling.runs import now
 from profiling.settings import OFFICIAL, reference_of
@@ -33,9 +34,6 @@ from profiling.workload import Workload
 
 CLONE = "clone:"
 T = TypeVar("T")
-
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
-_NOT_SUPPORTED = ("not implemented for", "not supported")
 
 Say = Callable[[str, str], None]
 
@@ -285,17 +283,6 @@ class _Session:
             self.rows[name] = Row({"status": status, "status_reason": reason, "measured_at": now(), **kept}, [])
         error.__traceback__ = None  # its frames hold the tensors that were too large
         gc.collect()
-
-
-def failure(error: BaseException) -> tuple[str, str]:
-    """The row status and the words for what a layer raised."""
-    text = " ".join(str(error).split()) or "no message"
-    # On the CPU, being out of memory is a plain RuntimeError.
-    is_oom = isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _OUT_OF_MEMORY)
-    if is_oom:
-        return "oom", text[:500]
-    is_unavailable = isinstance(error, NotImplementedError) or any(sign in text for sign in _NOT_SUPPORTED)
-    return "unavailable" if is_unavailable else "error", words_of(error)
 
 
 def latency_cells(samples_s: list[float], workload: Workload) -> dict[str, Any]:

@@ -102,7 +102,8 @@ def _module(path: Path) -> ModuleType | LayerError:
     root = package_root(path)
     package = ".".join(path.parent.relative_to(root).parts)
     # No other file has this name, whatever it is called; within its package relative imports find their way.
-    name = f"{_PREFIX}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    digest = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()
+    name = _PREFIX + digest[:12] + "".join(letter if letter.isalnum() else "_" for letter in f"_{path.stem}")
     name = f"{package}.{name}" if package else name
     spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     assert spec is not None
@@ -181,7 +182,7 @@ def _is_theirs(file: Path, folders: list[Path]) -> bool:
 def _why_not(path: Path, error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and not path.exists():
         return f"there is no file {path}"
-    if isinstance(error, SyntaxError) and error.filename:
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return f"{Path(error.filename).name}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     return f"{_place_in(error, [path.parent, package_root(path)]) or path.name}: {_said(error)}"
 

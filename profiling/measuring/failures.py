@@ -1,0 +1,21 @@
+"""What a layer raised, as the status of its row and in words."""
+
+from __future__ import annotations
+
+import torch
+
+from profiling.measuring.user_layers import words_of
+
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+_NOT_SUPPORTED = ("not implemented for", "not supported")
+
+
+def failure(error: BaseException) -> tuple[str, str]:
+    """The row status and the words for what a layer raised."""
+    text = " ".join(str(error).split()) or "no message"
+    # On the CPU, being out of memory is a plain RuntimeError.
+    is_oom = isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _OUT_OF_MEMORY)
+    if is_oom:
+        return "oom", text[:500]
+    is_unavailable = isinstance(error, NotImplementedError) or any(sign in text for sign in _NOT_SUPPORTED)
+    return "unavailable" if is_unavailable else "error", words_of(error)
