@@ -89,6 +89,7 @@ def explain(
     readings: Sequence[tuple[Reading, Mapping[str, Tensor]]],
     *,
     base: Formula = RIGHT,
+    only: Formula | None = None,
 ) -> Explanation | None:
     """Find what reproduces an output: no fault with any reading, else one fault, else two; None where nothing does.
 
@@ -96,10 +97,14 @@ def explain(
         seen: the run to explain.
         readings: each with the weights that it reads, role -> float64; the likeliest first.
         base: the right formula, causal or not.
+        only: nothing but this formula is tried.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # thousands of tiny products: to share them out costs more than to make them
     try:
+        if only is not None:
+            reading = next((one for one, weights in readings if seen.is_given_by(only, _complete(weights))), None)
+            return None if reading is None else Explanation(reading, (), only)
         return _explain(seen, readings, base)
     finally:
         torch.set_num_threads(threads)

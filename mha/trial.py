@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unittest import mock
@@ -15,7 +15,6 @@ from mha.building import BuildError, build_layer
 from mha.calling import CallError, Calling, calling_of
 from mha.layouts import Reading, UnknownLayoutError, parameters_of, readings
 from mha.official import official_layer
-from mha.oracle import AttentionWeights
 from mha.report import Finding, Shape
 from mha.slots import randomize_
 from mha.slots import slots as official_slots
@@ -30,6 +29,10 @@ class Stopped(Exception):
         super().__init__(reason)
         self.verdict = verdict
         self.findings = tuple(findings)
+
+    def at(self, shape: Shape) -> Stopped:
+        """The same, with the shape said."""
+        return Stopped(self.verdict, f"at {shape}: {self}", self.findings)
 
 
 class How(NamedTuple):
@@ -207,11 +210,6 @@ def own_random_state(device: torch.device | str) -> Iterator[None]:
     device = torch.device(device)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
-
-
-def attention_weights(weights: Mapping[str, Tensor]) -> AttentionWeights:
-    """The same weights as the blockwise oracle takes them."""
-    return AttentionWeights(**weights)
 
 
 def words(error: BaseException) -> str:

@@ -82,8 +82,8 @@ class InByOut(nn.Module):
     def __init__(self, n_embd, n_head):
         super().__init__()
         self.n_head = n_head
-        self.c_attn = nn.ParameterDict({"weight": torch.randn(n_embd, 3 * n_embd), "bias": torch.zeros(3 * n_embd)})
-        self.c_proj = nn.ParameterDict({"weight": torch.randn(n_embd, n_embd), "bias": torch.zeros(n_embd)})
+        self.c_attn = nn.ParameterDict({"weight": torch.randn(n_embd, 3 * n_embd) / 5, "bias": torch.zeros(3 * n_embd)})
+        self.c_proj = nn.ParameterDict({"weight": torch.randn(n_embd, n_embd) / 5, "bias": torch.zeros(n_embd)})
 
     def forward(self, x):
         q, k, v = (x @ self.c_attn["weight"] + self.c_attn["bias"]).chunk(3, -1)
@@ -118,10 +118,10 @@ class ThreeAxes(nn.Module):
         super().__init__()
         head_dim = d_model // num_heads
         for name in ("W_Q", "W_K", "W_V"):
-            setattr(self, name, nn.Parameter(torch.randn(num_heads, d_model, head_dim)))
+            setattr(self, name, nn.Parameter(torch.randn(num_heads, d_model, head_dim) / 5))
         for name in ("b_Q", "b_K", "b_V"):
             setattr(self, name, nn.Parameter(torch.zeros(num_heads, head_dim)))
-        self.W_O = nn.Parameter(torch.randn(num_heads, head_dim, d_model))
+        self.W_O = nn.Parameter(torch.randn(num_heads, head_dim, d_model) / 5)
         self.b_O = nn.Parameter(torch.zeros(d_model))
 
     def forward(self, x):

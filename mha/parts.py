@@ -1,0 +1,84 @@
+"""The parts of a check besides self-attention's output: gradients, cross-attention, masks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from mha.crossing import check_cross_attention
+from mha.formula import RIGHT
+from mha.gradients import compare_gradients
+from mha.identification import Identity
+from mha.masks import check_mask
+from mha.report import Finding, GradientComparison, Part
+from mha.trial import Stopped
+
+
+@dataclass
+class Parts:
+    """What was found in the parts: their verdicts, what is wrong, what could not be run, and the gradients."""
+
+    parts: list[Part] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    gradients: list[GradientComparison] = field(default_factory=list)
+
+    def add(self, part: Part, findings: list[Finding] | tuple[Finding, ...] = ()) -> None:
+        """Take in a part; one that could not be run limits the verdict."""
+        self.parts.append(part)
+        self.findings += [finding for finding in findings if finding not in self.findings]
+        if part.verdict == "error":
+            self.limits.append(f"{part.part} was not checked: {part.reason}")
+
+
+def check_parts(identity: Identity, *, gradients: bool) -> Parts:
+    """Check gradients, cross-attention and masks at the small shape, of a layer whose output is right there."""
+    found, trial = Parts(), identity.trial
+    weights = trial.weights(identity.reading)
+    if gradients:
+        _check_gradients(identity, found)
+    if trial.calling.takes_keys_and_values and identity.base is RIGHT:
+        parts, findings, limits = check_cross_attention(trial, weights)
+        for part in parts:
+            found.add(part, findings)
+        found.limits += limits
+    for argument in trial.calling.masks + trial.calling.paddings:
+        if argument in trial.extra:
+            continue
+        padding = argument in trial.calling.paddings
+        part, _, wrong = check_mask(trial, weights, argument, identity.base, padding=padding)
+        if part.verdict == "error" and not padding:  # some call it a mask and mean padding
+            again, _, wrong_again = check_mask(trial, weights, argument, identity.base, padding=True)
+            part, wrong = (again, wrong_again) if again.verdict != "error" else (part, wrong)
+        found.add(part, wrong)
+    return found
+
+
+def _check_gradients(identity: Identity, found: Parts) -> None:
+    try:
+        found.gradients = compare_gradients(identity.trial, identity.reading, identity.base)
+    except Stopped as stop:
+        found.add(Part("gradients", stop.verdict, None, None, str(stop)), stop.findings)
+        return
+    wrong = [one for one in found.gradients if one.verdict == "fail"]
+    missing = ", ".join(one.name for one in wrong if math.isnan(one.max_abs_error))
+    findings = []
+    reason = f"of the input and {len(found.gradients) - 1} weights, in train mode with nn.Dropout at rest"
+    if missing:
+        reason = f"no gradient, or none that is finite, reaches {missing}"
+        sentence = (
+            f"No finite gradient reaches {missing}: a detach(), .data or torch.no_grad() on the way cuts it off, or an "
+            "operation there has none."
+        )
+        findings.append(Finding("gradient-missing", sentence))
+    elif wrong:
+        reason = f"the gradient of {', '.join(one.name for one in wrong)} differs, while the output does not"
+    error, ratio = (
+        worst([getattr(one, figure) for one in found.gradients]) for figure in ("max_abs_error", "error_ratio")
+    )
+    found.add(Part("gradients", "fail" if wrong else "pass", error, ratio, reason), findings)
+
+
+def worst(figures: list[float]) -> float | None:
+    """The largest, NaN above all; None where there are none."""
+    return max(figures, key=lambda figure: (math.isnan(figure), figure)) if figures else None
