@@ -26,9 +26,10 @@ def report_lines(contender: str, report: Report, *, width: int = WIDTH) -> list[
         width: where lines are broken.
     """
     head = f"{VERDICT_WORDS.get(report['verdict'], report['verdict'])}  {contender}"
-    lines = [head, *_wrapped(report["reason"], width, "  ")]
+    lines = [head]
     for finding in report.get("diagnosis") or ():
         lines += _wrapped(f"-> {finding['sentence']}", width, "  ", "     ")
+    lines += _wrapped(report["reason"], width, "  ")
     body = [line for label, texts in _sections(report) for line in _section(label, texts, width)]
     return [*lines, "", *body] if body else lines
 

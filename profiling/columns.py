@@ -72,7 +72,7 @@ IDENTITY_COLUMNS = (
 )
 
 CONTENDER_COLUMNS = (
-    Column("contender", "text", "the layer, by name"),
+    Column("contender", "text", "the layer, by name; one of your own as FILE.py:NAME, as it was given"),
     Column("reference", "text", "the official call it is compared with; empty for a reference itself"),
 )
 

@@ -88,9 +88,9 @@ def test_what_is_wrong_comes_right_after_the_verdict() -> None:
     }
     assert told(report).splitlines()[:5] == [
         "FAIL  mine.py:Mine",
-        "  differs by up to 0.4",
         f"  -> {sentences[0]}",
         f"  -> {sentences[1]}",
+        "  differs by up to 0.4",
         "",
     ]
 
