@@ -82,7 +82,7 @@ def worst_place(report: Report) -> str:
 
 
 def weights_moved(report: Report) -> str:
-    """How many of the layer's parameters stood for one of the official layer's: `4 of 5`."""
+    """How many of the layer's parameters have a counterpart in the official layer: `4 of 5`."""
     mapped = len(report.get("mapping") or [])
     total = mapped + len(report.get("unmatched") or [])
     return f"{mapped} of {total}" if total else ""

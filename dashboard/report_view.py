@@ -100,7 +100,7 @@ def _show_weights(report: Report) -> None:
         return
     unmatched = [text.code(name) for name in report.get("unmatched") or []]
     st.markdown("##### Weights")
-    st.markdown(f"**{moved}** of its parameters were filled from the official layer's.")
+    st.markdown(f"**{moved}** of its parameters have a counterpart in the official layer.")
     if unmatched:
         st.warning(f"Nothing in the official layer corresponds to {', '.join(unmatched)}.")
     mapping = tables.weights(report)

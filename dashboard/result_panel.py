@@ -13,7 +13,9 @@ from dashboard.axes import View, panel_values, values_of
 from dashboard.charts import MAX_PANELS, line_chart
 from dashboard.formatting import count, error, plain, ratio
 from dashboard.headline_text import headline_caption
+from dashboard.layers import file_of, name_of
 from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
+from dashboard.report_text import code
 from dashboard.result_table import show_table
 from dashboard.speedup_map import speedup_map
 from dashboard.summary import Headline, headlines, unmeasured
@@ -29,6 +31,7 @@ LINE_TABS = {
 }
 MAP_TAB = "Speed-up map"
 TABS = (*LINE_TABS, MAP_TAB, "Table")
+HEADLINES_A_ROW = 2
 CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 
@@ -39,9 +42,11 @@ def show(run: Run, table: pd.DataFrame) -> None:
             "No rows yet: the first point is being measured." if run.state == "running" else "This run has no rows."
         )
     found = headlines(table)
-    for place, headline in zip(st.columns(max(1, len(found)), gap="small"), found, strict=False):
-        with place:
-            _show_headline(headline)
+    for first in range(0, len(found), HEADLINES_A_ROW):
+        row = found[first : first + HEADLINES_A_ROW]
+        for place, headline in zip(st.columns(min(len(found), HEADLINES_A_ROW), gap="small"), row, strict=False):
+            with place:
+                _show_headline(headline)
     _show_tabs(run, table)
     _show_unmeasured(table)
     st.download_button(
@@ -57,7 +62,7 @@ def show(run: Run, table: pd.DataFrame) -> None:
 
 def _show_headline(headline: Headline) -> None:
     with st.container(border=True, gap="xsmall", key=f"headline_{headline.contender}"):
-        st.markdown(f"**{headline.contender}** next to {headline.reference}")
+        st.markdown(f"**{plain(name_of(headline.contender))}**{_from_file(headline)} next to {headline.reference}")
         numbers = st.container(horizontal=True, gap="small")
         numbers.metric(
             "speed-up",
@@ -71,6 +76,11 @@ def _show_headline(headline: Headline) -> None:
             "max error", error(headline.max_abs_error), help="Largest difference from the reference's output."
         )
         st.caption(headline_caption(headline))
+
+
+def _from_file(headline: Headline) -> str:
+    file = file_of(headline.contender)
+    return f" from {code(file)}" if file else ""
 
 
 def _show_tabs(run: Run, table: pd.DataFrame) -> None:

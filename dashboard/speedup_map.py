@@ -17,6 +17,8 @@ from dashboard.formatting import axis_label, axis_value, ratio
 from profiling.settings import reference_of
 
 ROW_HEIGHT = 34
+# Under each map the ticks and the axis's title, and the title of the next map.
+AXES_HEIGHT = 100
 # Blue where the contender is faster, brown where it is slower, white where nothing is between them.
 COLORS = ((0.0, "#b35806"), (0.25, "#fdb863"), (0.5, "#f7f7f7"), (0.75, "#92c5de"), (1.0, "#2166ac"))
 UNRELIABLE_CELL = "#9a9a9a"
@@ -30,8 +32,13 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
     down = [axis for axis in axes if axis not in (x, CONTENDER)]
     combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
     columns = list(axes.get(x, ())) or sorted(table[x].dropna().unique())
+    num_maps = max(1, len(contenders))
+    room = num_maps * (len(combinations) * ROW_HEIGHT + AXES_HEIGHT)
     figure = make_subplots(
-        rows=max(1, len(contenders)), cols=1, subplot_titles=[f"{name} over {references[name]}" for name in contenders]
+        rows=num_maps,
+        cols=1,
+        vertical_spacing=AXES_HEIGHT / room if num_maps > 1 else 0,
+        subplot_titles=[f"{name} over {references[name]}" for name in contenders],
     )
     for position, name in enumerate(contenders):
         rows = select(compared, {CONTENDER: name})
@@ -131,7 +138,7 @@ def _finish(
     figure.update_annotations(font_size=13)
     ticks = (-bound, 0.0, bound)
     figure.update_layout(
-        height=max(1, num_maps) * (len(down) * ROW_HEIGHT + 100) + 20,
+        height=max(1, num_maps) * (len(down) * ROW_HEIGHT + AXES_HEIGHT) + 20,
         margin={"l": 10, "r": 10, "t": 40, "b": 10},
         coloraxis={
             **{"colorscale": COLORS, "cmin": -bound, "cmid": 0, "cmax": bound},

@@ -14,6 +14,7 @@ from dashboard.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory
 from dashboard.palette import FAILED, UNRELIABLE
 from dashboard.speedup_map import speedup_map
 from dashboard.summary import headlines, unmeasured
+from profiling.settings import SweepSettings
 from profiling.table import load_run
 from profiling.workload import Grid
 
@@ -187,3 +188,18 @@ def test_a_log_axis_over_a_narrow_range_has_ticks_to_read():
         assert 3 <= len(ticks) <= 10
         assert ticks[0] < max(values)
         assert ticks[-1] > min(values)
+
+
+def test_maps_of_many_layers_keep_room_for_the_titles_between_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("")
+    own = tuple(f"a.py:Layer{number}" for number in range(6))
+    grid = Grid(batch_size=(2,), seq_len=(3, 5), num_heads=(1, 7), d_model=14, device="cpu")
+    settings = SweepSettings(contenders=own, reference="official-fused")
+    run = make_run(tmp_path / "r", grid=grid, settings=settings)
+    figure = speedup_map(load_run(tmp_path / "r"), "seq_len", values_of(run))
+    titles = [note.text for note in figure.layout.annotations]
+    assert titles == [f"{name} over official-fused" for name in own]
+    tops = [figure.layout[f"yaxis{number or ''}"].domain for number in (0, 2, 3, 4, 5, 6)]
+    between = [above[0] - below[1] for above, below in zip(tops, tops[1:], strict=False)]
+    assert min(between) * (figure.layout.height - 50) >= 80  # of pixels: ticks, the axis's title, the next map's

@@ -117,6 +117,10 @@ def _contenders() -> str:
         f"- **{name}**: {text}" + (f"; compared with {REFERENCES[name]}." if REFERENCES[name] else ".")
         for name, text in calls.items()
     ]
+    lines.append(
+        "- **file.py:Name**: a layer of your own, named where the program is started; compared with official, or with "
+        "official-fused where you say so."
+    )
     return (
         "The official layer is several programs, so each layer is compared with the call that does the same work.\n\n"
         + ("\n".join(lines))
