@@ -1,5 +1,6 @@
 """Charts are checked on their data: what a person would read off them."""
 
+import itertools
 import math
 
 import pandas as pd
@@ -201,5 +202,5 @@ def test_maps_of_many_layers_keep_room_for_the_titles_between_them(tmp_path, mon
     titles = [note.text for note in figure.layout.annotations]
     assert titles == [f"{name} over official-fused" for name in own]
     tops = [figure.layout[f"yaxis{number or ''}"].domain for number in (0, 2, 3, 4, 5, 6)]
-    between = [above[0] - below[1] for above, below in zip(tops, tops[1:], strict=False)]
+    between = [above[0] - below[1] for above, below in itertools.pairwise(tops)]
     assert min(between) * (figure.layout.height - 50) >= 80  # of pixels: ticks, the axis's title, the next map's
