@@ -95,7 +95,7 @@ def check_consistency(
     asked = _asked_shape(layer, d_model, num_heads, batch_size, seq_len)
     if isinstance(layer, nn.Module):
         causal = causal or getattr(layer, "causal", False) is True  # a layer that is given ready-made has decided
-    how = How(layer, device, bias, causal, seed, batch_first, float(input_scale))
+    how = How(layer, device, bias, causal, seed, batch_first, float(input_scale), [])
     with own_random_state(device):
         check = _Check(how, asked, dtype, need_weights, probes=probes, gradients=gradients)
         check.run()
@@ -213,7 +213,7 @@ class _Check:
         max_abs_error = worst([comparison.max_abs_error for comparison in found])
         identity = self.identity
         reading = None if identity is None else identity.reading
-        notes = [] if identity is None else identity.trial.notes + fairness_notes(identity.trial, reading)
+        notes = self.how.notes + ([] if identity is None else fairness_notes(identity.trial, reading))
         return ConsistencyReport(
             verdict=self.verdict,
             reason=self.reason or _all_passed(max_abs_error or 0.0, found),
@@ -231,7 +231,7 @@ class _Check:
             parts=tuple(self.parts.parts),
             gradients=tuple(self.parts.gradients),
             probes=tuple(self.probes),
-            notes=tuple(dict.fromkeys(notes)),
+            notes=tuple(notes),
             error_map=self.error_map,
             planted_caught=None if planted is None else planted[0],
             planted_total=None if planted is None else planted[1],

@@ -19,9 +19,6 @@ from mha.layouts import Reading
 # Relative to the largest true value. Far above rounding at the small shapes this is run at, far below any real fault.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
-# Patterns in which a query may see nothing; nothing else makes NaN of finite numbers.
-MAY_BE_NAN = ("strictly-future", "strictly-past", "given")
-
 # How many readings, the likeliest first, are tried with one fault, and with two.
 READINGS_FOR_ONE_FAULT = 24
 READINGS_FOR_TWO_FAULTS = 4
@@ -140,7 +137,7 @@ def _first_match(
     is_finite = bool(torch.isfinite(seen.output).all())
     known = variants(count, width, seen.num_heads, base, has_bias=has_bias, is_cross=seen.key is not None)
     for faults, formula in known:
-        if (is_finite or formula.pattern in MAY_BE_NAN) and seen.is_given_by(formula, weights):
+        if (is_finite or formula.may_be_nan) and seen.is_given_by(formula, weights):
             return Explanation(reading, faults, formula)
     return None
 

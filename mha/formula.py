@@ -59,6 +59,12 @@ class Formula:
     qk_norm: str = "none"
     rotary: str = "none"
 
+    @property
+    def may_be_nan(self) -> bool:
+        """Whether it can make NaN of finite numbers: where a softmax, or a product, sees nothing but -inf."""
+        sees_nothing = self.pattern in ("strictly-future", "strictly-past", "given")
+        return sees_nothing or (self.pattern != "all" and self.softmax != "keys")
+
 
 RIGHT = Formula()
 CAUSAL = Formula(pattern="causal")

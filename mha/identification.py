@@ -134,6 +134,10 @@ def _explain(identity: Identity) -> None:
     identity.base = CAUSAL if trial.how.causal or causal_by_itself else RIGHT
     seen = Observation.of([trial.x], output, trial.shape.num_heads)
     identity.explanation = explain(seen, candidates, base=identity.base)
+    if identity.explanation is None and not trial.how.causal:  # a fault may hide that it is meant to be causal
+        other = RIGHT if identity.base is CAUSAL else CAUSAL
+        identity.explanation = explain(seen, candidates[:1], base=other)
+        identity.base = identity.base if identity.explanation is None else other
     if identity.explanation is not None and trial.loaded is None:
         identity.reading = identity.explanation.reading
 

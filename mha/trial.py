@@ -45,6 +45,7 @@ class How(NamedTuple):
     seed: int
     batch_first: bool
     input_scale: float
+    notes: list[str]  # sentences on what the layer did that it should not, in whichever trial
 
 
 @dataclass
@@ -57,7 +58,6 @@ class Trial:
         x: the input (B, S, E).
         candidates: the ways to read its weights, the likeliest first; empty where it loads the official layer's itself.
         loaded: the official layer that it has loaded, where it does.
-        notes: sentences on what it did that a layer should not.
         extra: further arguments of every call, such as a mask.
     """
 
@@ -69,7 +69,6 @@ class Trial:
     x: Tensor
     candidates: list[Reading]
     loaded: nn.MultiheadAttention | None
-    notes: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -167,9 +166,9 @@ class Trial:
         return first
 
     def note(self, sentence: str) -> None:
-        """Keep a sentence, once."""
-        if sentence not in self.notes:
-            self.notes.append(sentence)
+        """Keep a sentence on what the layer did, once."""
+        if sentence not in self.how.notes:
+            self.how.notes.append(sentence)
 
 
 def called(calling: Calling, layer: nn.Module, *inputs: Tensor, **extra: Any) -> Tensor:

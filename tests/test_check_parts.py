@@ -1,0 +1,225 @@
+"""Gradients, cross-attention and masks are parts of the check, each with a verdict of its own."""
+
+import math
+
+import pytest
+import torch
+from foreign_layers import HeadsFirst, KeysAndValuesPacked, attend, split
+from torch import Tensor, nn
+
+from mha import check_consistency
+from mha.planted import PlainAttention
+
+
+def verdicts(report):
+    return {part.part: part.verdict for part in report.parts}
+
+
+class Crossing(PlainAttention):
+    """Takes query, key and value, and a mask in a way that subclasses say."""
+
+    def hidden(self, scores: Tensor, mask: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        q, k, v = (self.split(p(x)) for p, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value)))
+        scores = self.scaled(q @ k.transpose(-2, -1))
+        scores = scores if mask is None else self.hidden(scores, mask)
+        return self.out_proj(self.merge(scores.softmax(-1) @ v))
+
+
+CONVENTIONS = {
+    "boolean, True where a query may see a key": lambda s, m: s.masked_fill(~m, -math.inf),
+    "boolean, True where a key is hidden": lambda s, m: s.masked_fill(m.bool() & (m.dtype == torch.bool), -math.inf),
+    "added to the scores": lambda s, m: s + strict_float(m),
+    "numbers, 1 where a query may see a key": lambda s, m: s.masked_fill(strict_float(m) == 0, -math.inf),
+    "numbers, 1 where a key is hidden": lambda s, m: s.masked_fill(strict_float(m) == 1, -1e9),
+}
+
+
+def strict_float(mask):
+    if not mask.is_floating_point():
+        raise TypeError("the mask must be of numbers")
+    return mask
+
+
+@pytest.mark.parametrize("told", CONVENTIONS)
+def test_what_a_mask_means_is_found_out_and_said(told):
+    layer = type("Masked", (Crossing,), {"hidden": lambda self, s, m: CONVENTIONS[told](s, m)})
+    report = check_consistency(layer)
+    assert report.verdict == "pass", str(report)
+    part = next(part for part in report.parts if part.part == "mask (mask)")
+    assert part.verdict == "pass"
+    assert told in part.reason
+
+
+@pytest.mark.parametrize(
+    ("hidden", "fault"),
+    [
+        (lambda self, s, m: s * m, "mask-multiplied"),
+        (lambda self, s, m: s, "mask-ignored"),
+    ],
+)
+def test_a_mask_that_does_not_hide_fails_named(hidden, fault):
+    report = check_consistency(type("Masked", (Crossing,), {"hidden": hidden}))
+    assert report.verdict == "fail"
+    assert [finding.fault for finding in report.diagnosis] == [fault]
+
+
+def test_a_mask_over_keys_alone_is_found_out():
+    class Padded(PlainAttention):
+        def forward(self, x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+            q, k, v = (self.split(part) for part in self.project(x))
+            scores = self.scaled(q @ k.transpose(-2, -1))
+            if key_padding_mask is not None:
+                scores = scores.masked_fill(key_padding_mask[:, None, None, :], -math.inf)
+            return self.out_proj(self.merge(scores.softmax(-1) @ v))
+
+    part = next(part for part in check_consistency(Padded).parts if part.part.startswith("key padding"))
+    assert (part.verdict, part.reason) == ("pass", "key_padding_mask (B, S): boolean, True where a key is hidden")
+
+
+def test_the_official_layer_passes_in_all_its_parts():
+    def make(d_model, num_heads):
+        return nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    assert verdicts(check_consistency(make)) == {
+        "self-attention, float32, inference": "pass",
+        "gradients": "pass",
+        "cross-attention": "pass",
+        "cross-attention, other key length": "pass",
+        "mask (attn_mask)": "pass",
+        "key padding mask (key_padding_mask)": "pass",
+    }
+
+
+@pytest.mark.parametrize("layer", [HeadsFirst, KeysAndValuesPacked])
+def test_cross_attention_is_checked_where_the_layer_takes_it(layer):
+    found = verdicts(check_consistency(layer))
+    assert found["cross-attention"] == found["cross-attention, other key length"] == "pass"
+
+
+def test_other_key_lengths_that_a_layer_refuses_limit_the_verdict_and_do_not_fail_it():
+    class SameLength(Crossing):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            if key.shape != query.shape:
+                raise ValueError("key and query must be of one length")
+            return super().forward(query, key, value)
+
+    report = check_consistency(SameLength)
+    assert report.verdict == "pass"
+    assert "other key length was not checked: the layer raised ValueError: key and query must be" in report.scope
+
+
+@pytest.mark.parametrize("layer", [HeadsFirst, nn.MultiheadAttention])
+def test_a_layer_with_a_mask_is_asked_to_be_causal_by_it(layer):
+    report = check_consistency(layer, causal=True, batch_first=layer is not nn.MultiheadAttention)
+    assert report.verdict == "pass", str(report)
+    assert "self-attention, causal, float32, inference" in verdicts(report)
+
+
+def test_a_layer_with_a_switch_is_asked_to_be_causal_by_it():
+    class Switched(PlainAttention):
+        def forward(self, x: Tensor, is_causal: bool = False) -> Tensor:
+            q, k, v = (self.split(part) for part in self.project(x))
+            return self.out_proj(self.merge(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)))
+
+    assert check_consistency(Switched, causal=True).verdict == "pass"
+    assert check_consistency(PlainAttention, causal=True).verdict == "fail"
+
+
+def test_gradients_of_input_and_every_weight_are_compared():
+    report = check_consistency(PlainAttention)
+    assert [found.name for found in report.gradients] == [
+        "input",
+        "q_proj.weight",
+        "k_proj.weight",
+        "v_proj.weight",
+        "out_proj.weight",
+        "q_proj.bias",
+        "k_proj.bias",
+        "v_proj.bias",
+        "out_proj.bias",
+    ]
+    assert {found.verdict for found in report.gradients} == {"pass"}
+
+
+def test_a_gradient_that_is_cut_off_fails_named():
+    class Detached(PlainAttention):
+        def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            q, k, v = super().project(x)
+            return q, k.detach(), v
+
+    report = check_consistency(Detached)
+    assert report.verdict == "fail"
+    assert [finding.fault for finding in report.diagnosis] == ["gradient-missing"]
+    assert "k_proj.weight" in report.diagnosis[0].sentence
+
+
+def test_a_gradient_that_is_wrong_fails_though_the_output_is_right():
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return 2 * gradient
+
+    class Wrong(PlainAttention):
+        def merge(self, context: Tensor) -> Tensor:
+            return Doubled.apply(super().merge(context))
+
+    report = check_consistency(Wrong)
+    assert report.verdict == "fail"
+    wrong = {found.name for found in report.gradients if found.verdict == "fail"}
+    assert wrong == {"input", "q_proj.weight", "k_proj.weight", "v_proj.weight", "q_proj.bias", "v_proj.bias"}
+
+
+def test_a_layer_without_gradients_fails():
+    class Frozen(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                return super().forward(x)
+
+    report = check_consistency(Frozen)
+    assert report.verdict == "fail"
+    assert "takes no gradient" in report.reason
+    assert check_consistency(Frozen, gradients=False).verdict == "pass"
+
+
+def test_dropout_modules_are_at_rest_while_gradients_are_compared_and_are_noted():
+    class Dropped(PlainAttention):
+        def __init__(self, d_model: int, num_heads: int) -> None:
+            super().__init__(d_model, num_heads)
+            self.drop = nn.Dropout(0.3)
+
+        def attn_weights(self, scores: Tensor) -> Tensor:
+            return self.drop(scores.softmax(-1))
+
+    report = check_consistency(Dropped)
+    assert report.verdict == "pass"
+    assert any("Dropout 0.3" in note for note in report.notes)
+
+
+def test_grouped_queries_are_not_comparable_and_pass_the_other_way_round():
+    class Grouped(nn.Module):
+        def __init__(self, dim, n_heads, n_kv_heads=None):
+            super().__init__()
+            self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or max(1, n_heads // 2)
+            kv_dim = dim // n_heads * self.n_kv_heads
+            self.wq, self.wo = (nn.Linear(dim, dim, bias=False) for _ in range(2))
+            self.wk, self.wv = (nn.Linear(dim, kv_dim, bias=False) for _ in range(2))
+
+        def forward(self, x):
+            q, k, v = split(self.wq(x), self.n_heads), self.wk(x), self.wv(x)
+            k, v = (
+                split(part, self.n_kv_heads).repeat_interleave(self.n_heads // self.n_kv_heads, 1) for part in (k, v)
+            )
+            return self.wo(attend(q, k, v))
+
+    report = check_consistency(lambda d_model, num_heads: Grouped(d_model, num_heads))
+    assert report.verdict == "not-comparable"
+    assert [finding.fault for finding in report.diagnosis] == ["grouped-query"]
+    assert "wk.weight is (32, 64)" in report.reason
+    assert "copied into the official one and repeated where they are shared, it passes" in report.scope

@@ -1,0 +1,251 @@
+"""The check names the fault: alone, with another, wherever it can show; and names none where none is known."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from mha import check_consistency
+from mha.faults import FAULTS, heads_ignored
+from mha.formula import CAUSAL, RIGHT, attend
+from mha.planted import PLANTED, PlainAttention, is_caught, planted_faults_caught
+
+
+def names(report):
+    return sorted({finding.fault for finding in report.diagnosis})
+
+
+def with_steps(**steps):
+    return type("Faulty", (PlainAttention,), steps)
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_fault_is_named(fault):
+    assert is_caught(fault, PLANTED[fault])
+
+
+def test_the_count_of_planted_faults_is_of_all_of_them():
+    assert planted_faults_caught() == (len(PLANTED), len(PLANTED))
+
+
+def test_a_check_that_names_nothing_catches_nothing(monkeypatch):
+    monkeypatch.setattr("mha.identification.explain", lambda *_, **__: None)
+    monkeypatch.setattr("mha.causes.explain", lambda *_, **__: None)
+    assert not is_caught("scale-d-model", PLANTED["scale-d-model"])
+
+
+def test_the_right_layer_in_which_faults_are_planted_passes():
+    report = check_consistency(PlainAttention)
+    assert (report.verdict, report.diagnosis) == ("pass", ())
+
+
+class Computed(nn.Module):
+    """A layer that computes a formula from its own weights."""
+
+    formula = RIGHT
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def roles(self):
+        linears = {"q": self.q_proj, "k": self.k_proj, "v": self.v_proj, "o": self.out_proj}
+        return {f"{kind}_{role}": getattr(m, name) for role, m in linears.items() for kind, name in KINDS}
+
+    def forward(self, query, key, value):
+        return attend(self.formula, self.roles(), self.num_heads, query, key, value)
+
+
+KINDS = (("w", "weight"), ("b", "bias"))
+
+
+BASES = {"plain": RIGHT, "causal": CAUSAL}
+# A causal layer's mask is part of its formula, and it is checked for self-attention alone.
+KNOWN = [
+    (base, fault)
+    for base in BASES
+    for fault in (*FAULTS, *heads_ignored(15, 3))
+    if base == "plain" or not ("pattern" in dict(fault.changes) or fault.name == "keys-values-from-query")
+]
+
+
+@pytest.mark.parametrize(("base", "fault"), KNOWN, ids=[f"{base}-{f.name}-{f.changes}" for base, f in KNOWN])
+def test_every_known_fault_is_found_in_a_layer_that_has_it(base, fault):
+    layer = type("Faulty", (Computed,), {"formula": fault.put_into(BASES[base])})
+    report = check_consistency(layer, d_model=15, num_heads=3, seq_len=7, probes=False)
+    assert report.verdict == "fail"
+    assert names(report) == [fault.name], str(report)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (
+            {"scaled": lambda self, s: s, "out": lambda self, c, x: c},
+            ["no-output-projection", "scale-missing"],
+        ),
+        (
+            {
+                "scaled": lambda self, s: s / math.sqrt(self.num_heads),
+                "merge": lambda self, c: c.reshape(c.shape[0], c.shape[2], -1),
+            },
+            ["merge-without-transpose", "scale-num-heads"],
+        ),
+        (
+            {
+                "project": lambda self, x: (self.q_proj(x), self.v_proj(x), self.k_proj(x)),
+                "out": lambda self, c, x: x + self.out_proj(c),
+            },
+            ["keys-values-swapped", "residual-inside"],
+        ),
+        (
+            {
+                "project": lambda self, x: tuple(x @ p.weight.t() for p in (self.q_proj, self.k_proj, self.v_proj)),
+                "attn_weights": lambda self, s: s.softmax(-2),
+            },
+            ["bias-ignored", "softmax-axis"],
+        ),
+        (
+            {"out": lambda self, c, x: F.layer_norm(x + self.out_proj(c), x.shape[-1:])},
+            ["norm-inside", "residual-inside"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("shape", [(64, 4, 2, 8), (64, 8, 3, 11), (60, 5, 2, 13)])
+def test_two_faults_together_are_both_named_at_any_shape(steps, expected, shape):
+    d_model, num_heads, batch_size, seq_len = shape
+    report = check_consistency(
+        with_steps(**steps), d_model=d_model, num_heads=num_heads, batch_size=batch_size, seq_len=seq_len
+    )
+    assert (report.verdict, names(report)) == ("fail", expected)
+
+
+def test_a_sentence_speaks_of_the_shape_asked_for():
+    report = check_consistency(PLANTED["scale-d-model"], d_model=44, num_heads=4)
+    assert "by d_model (44), not by head_dim (11)" in report.diagnosis[0].sentence
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"scaled": lambda self, s: s / math.sqrt(self.head_dim) / 1.1},
+        {"attn_weights": lambda self, s: s.softmax(-1).roll(1, -1)},
+        {"out": lambda self, c, x: self.out_proj(c).relu()},
+        {"masked": lambda self, s: s.clamp(-1, 1)},
+    ],
+)
+def test_an_unknown_fault_is_not_given_a_known_name(steps):
+    report = check_consistency(with_steps(**steps))
+    assert (report.verdict, report.diagnosis) == ("fail", ())
+    assert "no known fault" in report.reason
+    assert {probe.probe for probe in report.probes} >= {"batch", "future", "order", "length", "values"}
+
+
+def test_probes_tell_what_the_output_hangs_on():
+    def found(layer):
+        return {probe.probe: probe.finding for probe in check_consistency(layer).probes}
+
+    leaks = found(with_steps(out=lambda self, c, x: self.out_proj(c) + 0.1 * x.mean(0)))
+    assert "leaks" in leaks["batch"]
+    ordered = found(with_steps(out=lambda self, c, x: self.out_proj(c) + 0.1 * torch.arange(x.shape[1])[:, None]))
+    assert "order matters" in ordered["order"]
+    clipped = found(with_steps(out=lambda self, c, x: self.out_proj(c.clamp(-0.1, 0.1))))
+    assert "not linear" in clipped["values"]
+    by_length = found(with_steps(out=lambda self, c, x: self.out_proj(c) * (1 + 0.1 * x.shape[1])))
+    assert "hang on seq_len" in by_length["length"]
+    causal = found(with_steps(masked=lambda self, s: s.masked_fill(torch.ones(s.shape[-2:]).triu(1) > 0, -2.0)))
+    assert "not causal" in causal["future"]
+
+
+class HardCoded(PlainAttention):
+    """Eight heads, whatever it is given."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, 8)
+
+
+def test_a_number_of_heads_that_is_built_in_passes_where_it_is_right_and_is_named_elsewhere():
+    right = check_consistency(HardCoded, d_model=64, num_heads=8)
+    assert right.verdict == "pass"
+    assert "alone" in right.scope
+    wrong = check_consistency(HardCoded, d_model=64, num_heads=4)
+    assert (wrong.verdict, names(wrong)) == ("fail", ["heads-ignored"])
+    assert "has 8 heads" in wrong.diagnosis[0].sentence
+
+
+def test_a_sequence_first_layer_fails_named_unless_it_is_declared():
+    assert names(check_consistency(nn.MultiheadAttention)) == ["batch-sequence-swapped"]
+    assert check_consistency(nn.MultiheadAttention, batch_first=False).verdict == "pass"
+
+
+class ScaledAfterwards(PlainAttention):
+    """Right in float32; in float16 the scores overflow before they are scaled."""
+
+
+def test_overflow_before_scaling_is_told_apart_from_a_wrong_formula():
+    assert check_consistency(ScaledAfterwards, input_scale=120.0).verdict == "pass"
+    report = check_consistency(ScaledAfterwards, dtype=torch.float16, input_scale=120.0)
+    assert (report.verdict, names(report)) == ("fail", ["non-finite"])
+    assert "overflow before they are scaled" in report.diagnosis[0].sentence
+
+
+def test_less_precise_arithmetic_is_told_as_that():
+    report = check_consistency(with_steps(attn_weights=lambda self, s: s.softmax(-1) * (1 + 2e-5)))
+    assert report.verdict == "fail"
+    assert [probe.probe for probe in report.probes] == ["precision"]
+
+
+def test_dropout_that_a_reseeding_layer_hides_is_found():
+    class Reseeds(PlainAttention):
+        def attn_weights(self, scores: Tensor) -> Tensor:
+            torch.manual_seed(7)
+            return F.dropout(scores.softmax(-1), 0.1)
+
+    report = check_consistency(Reseeds)
+    assert (report.verdict, names(report)) == ("fail", ["dropout-in-eval"])
+    assert any("reseeds" in note for note in report.notes)
+
+
+def test_a_layer_that_writes_to_its_input_is_noted_and_judged_by_its_output():
+    class Writes(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            out = super().forward(x)
+            if not torch.is_grad_enabled():
+                x.zero_()
+            return out
+
+    report = check_consistency(Writes)
+    assert report.verdict == "pass"
+    assert any("writes to its input" in note for note in report.notes)
+
+
+def test_a_layer_that_exits_is_an_error():
+    class Exits(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            raise SystemExit(3)
+
+    report = check_consistency(Exits)
+    assert report.verdict == "error"
+    assert "called exit(3)" in report.reason
+
+
+def test_a_layer_may_load_the_official_weights_itself():
+    class Odd(nn.Module):
+        def __init__(self, d_model: int, num_heads: int) -> None:
+            super().__init__()
+            self.num_heads, self.blob = num_heads, nn.Parameter(torch.zeros(4 * d_model * d_model))
+
+        def load_from_official(self, official: nn.MultiheadAttention) -> None:
+            self.blob.copy_(torch.cat([official.in_proj_weight.flatten(), official.out_proj.weight.flatten()]).flip(0))
+
+        def forward(self, x: Tensor) -> Tensor:
+            w_q, w_k, w_v, w_o = self.blob.flip(0).view(4, x.shape[-1], -1)
+            weights = {"w_q": w_q, "w_k": w_k, "w_v": w_v, "w_o": w_o}
+            return attend(RIGHT, weights, self.num_heads, x)
+
+    report = check_consistency(Odd, bias=False)
+    assert report.verdict == "pass", str(report)
+    assert report.mapping[0].theirs == "load_from_official"
