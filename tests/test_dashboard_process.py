@@ -7,7 +7,7 @@ DASHBOARD = Path(__file__).resolve().parent.parent / "dashboard"
 
 
 def test_the_page_never_loads_torch():
-    code = "import sys; from dashboard.views import measure, method; sys.exit('torch' in sys.modules)"
+    code = "import sys; from dashboard.views import layer, measure, method; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
