@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from mha.layouts import readable_width
+from mha.reader import readable_width
 from mha.usual_names import (
     BIAS_NAMES,
     CAUSAL_NAMES,

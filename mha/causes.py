@@ -43,7 +43,7 @@ def causes_of_failure(
         if found:
             return found, []
     if failed.comparison.num_non_finite:
-        return [_non_finite(identity, failed, dtype)], []
+        return [non_finite(identity, failed, dtype)], []
     if identity.explanation is None:
         return [], probe(identity.trial, identity.reading)
     if not _is_right_at(identity, failed.shape):
@@ -137,7 +137,8 @@ def _fault_at(identity: Identity, shape: Shape) -> list[Finding]:
     return [Finding(fault.name, fault.told(shape.d_model, shape.num_heads)) for fault in faults]
 
 
-def _non_finite(identity: Identity, failed: ShapeComparison, dtype: torch.dtype) -> Finding:
+def non_finite(identity: Identity, failed: ShapeComparison, dtype: torch.dtype) -> Finding:
+    """How many elements are NaN or infinite, and whether scores overflow before they are scaled."""
     sentence = f"{failed.comparison.num_non_finite} elements of the output are NaN or infinite in {short(dtype)}"
     if dtype in (torch.float16, torch.bfloat16):
         trial, reading = identity.at(failed.shape, torch.float32)

@@ -10,7 +10,7 @@ from torch import nn
 
 from mha.attention import MultiHeadAttention
 from mha.building import name_of, sizes_of
-from mha.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, findings_of, short
+from mha.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, findings_of, non_finite, short
 from mha.comparison import ERROR_RATIO_TOLERANCE, Comparison
 from mha.fairness import fairness_notes
 from mha.identification import Identity, identify
@@ -168,10 +168,14 @@ class _Check:
         failed = [found for found in self.comparisons if found.comparison.verdict == "fail"]
         if failed:
             self.verdict, self.reason = "fail", f"at {failed[0].shape}: {failed[0].comparison.reason}"
+            if self.findings and failed[0].comparison.num_non_finite:
+                self.findings.append(non_finite(identity, failed[0], self.dtype))
             if not self.findings:
                 self.findings, self.probes = causes_of_failure(identity, failed[0], self.dtype)
                 if not self.findings and self.probes and self.probes[0].probe != "precision":
                     self.reason += f"; {NOTHING_KNOWN}"
+                    if identity.reading is not None and identity.reading.unmatched:
+                        self.reason += f"; without counterpart there: {', '.join(identity.reading.unmatched)}"
         elif self.findings:  # at the small shape, not where the layer was compared
             self.verdict, self.reason = "fail", f"at {identity.trial.shape}: {self.findings[0].sentence}"
 

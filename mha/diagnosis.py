@@ -6,6 +6,7 @@ layer's own weights, gives the layer's output, element by element.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,8 +21,8 @@ from mha.layouts import Reading
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 # How many readings, the likeliest first, are tried with one fault, and with two.
-READINGS_FOR_ONE_FAULT = 24
-READINGS_FOR_TWO_FAULTS = 4
+READINGS_FOR_ONE_FAULT = 16
+READINGS_FOR_TWO_FAULTS = 3
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,13 @@ def equals(output: Tensor, truth: Tensor, tolerance: float) -> bool:
     """Whether two tensors agree to a share of the largest true value, and are NaN at the same places."""
     if output.shape != truth.shape:
         return False
+    farthest = float((output - truth).abs().max())
+    if math.isfinite(farthest):
+        return farthest <= tolerance * float(truth.abs().max())
     defined = torch.isfinite(truth)
     if not torch.equal(defined, torch.isfinite(output)) or not bool(defined.any()):
         return False
-    output, truth = output[defined], truth[defined]
-    return float((output - truth).abs().max()) <= tolerance * float(truth.abs().max())
+    return equals(output[defined], truth[defined], tolerance)
 
 
 def explain(
@@ -88,7 +91,7 @@ def explain(
     base: Formula = RIGHT,
     only: Formula | None = None,
 ) -> Explanation | None:
-    """Find what reproduces an output: no fault with any reading, else one fault, else two; None where nothing does.
+    """Find what reproduces an output: no fault with any reading, else one, two or three; None where nothing does.
 
     Args:
         seen: the run to explain.
@@ -118,6 +121,7 @@ def _explain(
     for count, some in (
         (1, complete[:1]),
         (2, complete[:1]),
+        (3, complete[:1]),
         (1, complete[1:READINGS_FOR_ONE_FAULT]),
         (2, complete[1:READINGS_FOR_TWO_FAULTS]),
     ):

@@ -26,6 +26,11 @@ class Fault:
     sentence: str
 
     @property
+    def fields(self) -> set[str]:
+        """The fields of the formula that it changes."""
+        return {field for field, _ in self.changes}
+
+    @property
     def is_rare(self) -> bool:
         """Whether it is seldom seen: two rare ones together are not looked for."""
         return self.name in RARE_NAMES
@@ -226,8 +231,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _fault(
         "mask-multiplied",
-        "The causal mask is multiplied with the scores, which makes them 0, and a score of 0 still gets weight: fill "
-        "with -inf instead, before the softmax.",
+        "The causal mask makes scores 0 (multiplied with them, or filled with 0), and a score of 0 still gets weight: "
+        "fill with -inf instead, before the softmax.",
         pattern="causal",
         masking="multiplied",
     ),
@@ -265,6 +270,16 @@ FAULTS: tuple[Fault, ...] = (
         norm="rms-before",
     ),
     _fault(
+        "norm-inside",
+        "The layer normalises its output (by mean and standard deviation): leave that to the block around it.",
+        norm="std-after",
+    ),
+    _fault(
+        "norm-inside",
+        "The layer normalises its input (by mean and standard deviation): leave that to the block around it.",
+        norm="std-before",
+    ),
+    _fault(
         "keys-values-from-query",
         "Keys and values are made from the query's input: the arguments key and value are ignored. Project what is "
         "given for each.",
@@ -287,6 +302,27 @@ FAULTS: tuple[Fault, ...] = (
         "Another design: queries and keys are scaled to length 1 per head (cosine attention); the official layer does "
         "not.",
         qk_norm="l2",
+    ),
+    _fault(
+        "queries-keys-normalised",
+        "Another design: queries and keys are normalised per head (LayerNorm), and their product is not scaled; the "
+        "official layer does it otherwise.",
+        qk_norm="layer",
+        scale="missing",
+    ),
+    _fault(
+        "queries-keys-normalised",
+        "Another design: queries and keys are normalised per head (RMSNorm), and their product is not scaled; the "
+        "official layer does it otherwise.",
+        qk_norm="rms",
+        scale="missing",
+    ),
+    _fault(
+        "queries-keys-normalised",
+        "Another design: queries and keys are scaled to length 1 per head (cosine attention), and their product is not scaled; the "
+        "official layer does it otherwise.",
+        qk_norm="l2",
+        scale="missing",
     ),
     _fault(
         "rotary-positions",
@@ -348,8 +384,10 @@ def variants(
 ) -> tuple[tuple[tuple[Fault, ...], Formula], ...]:
     """The formula with each known fault, or with each two that go together, unless both are rare.
 
+    Of three, only a residual connection and a norm, which come as one habit, with each other fault.
+
     Args:
-        num_faults: 1 or 2.
+        num_faults: 1, 2 or 3.
         d_model, num_heads: of the layer.
         base: the right formula for it, causal or not.
         has_bias: whether it has biases; without them none can be ignored.
@@ -364,9 +402,18 @@ def variants(
     ]
     if num_faults == 1:
         return tuple(((fault,), fault.put_into(base)) for fault in known)
-    return tuple(
+    pairs = tuple(
         ((first, second), second.put_into(first.put_into(base)))
         for first, second in itertools.combinations(known, 2)
-        if not (first.is_rare and second.is_rare)
-        and not {field for field, _ in first.changes} & {field for field, _ in second.changes}
+        if not (first.is_rare and second.is_rare) and not first.fields & second.fields
+    )
+    if num_faults == 2:
+        return pairs
+    habit = {"residual", "norm"}
+    blocks = [(faults, formula) for faults, formula in pairs if faults[0].fields | faults[1].fields == habit]
+    return tuple(
+        ((fault, *faults), fault.put_into(formula))
+        for faults, formula in blocks
+        for fault in known
+        if not fault.fields & habit
     )

@@ -197,6 +197,8 @@ def _pattern(name: str, seq_len: int, num_keys: int) -> Tensor | None:
 
 
 def _norm(x: Tensor, how: str) -> Tensor:
+    if how.startswith("std"):
+        return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6)
     if how.startswith("rms"):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
     return F.layer_norm(x, x.shape[-1:])

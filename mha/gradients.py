@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
+from mha.diagnosis import TOLERANCES, equals
 from mha.formula import Formula, attend
-from mha.layouts import Reading
+from mha.layouts import Reading, named_parameters, parameters_of
 from mha.report import GradientComparison
 from mha.slots import slots
 from mha.trial import Stopped, Trial, called
@@ -99,31 +100,49 @@ def _with_gradients_for_weights(official: nn.MultiheadAttention) -> nn.Multihead
 
 
 def _layer_gradients(trial: Trial, reading: Reading | None, upstream: Tensor) -> dict[str, Tensor | None]:
-    layer = trial.layer
+    """By role, the layer's own; None where none arrived."""
+    with _trainable_at_rest(trial):
+        gradients = _backward(trial, upstream)
+    found: dict[str, Tensor | None] = {INPUT: gradients[INPUT]}
+    if reading is None or reading.is_shared:
+        return found
+    for one in reading.stored:
+        missing = any(gradients[name] is None for name in one.names)
+        filled = {
+            name: torch.zeros(parameter.shape, dtype=torch.float64) if gradient is None else gradient
+            for name, parameter in parameters_of(trial.layer).items()
+            for gradient in (gradients[name],)
+        }
+        for role, values in one.read(filled, reading.sizes).items():
+            # A gradient that is truly zero, such as that of the keys' bias, need not arrive.
+            found[role] = None if missing and role != "b_k" else values
+    return found
+
+
+@contextlib.contextmanager
+def _trainable_at_rest(trial: Trial) -> Iterator[None]:
+    """The layer in train mode with every ``nn.Dropout`` at rest; in eval mode where chance still rules it then.
+
+    Raises:
+        Stopped: where nothing is random in train mode, and the output another than in eval mode.
+    """
+    layer, in_eval = trial.layer, trial.run()
     dropouts = [module for module in layer.modules() if isinstance(module, nn.modules.dropout._DropoutNd)]
     before = [module.p for module in dropouts]
-    for parameter in layer.parameters():
-        parameter.grad = None
     layer.train()
     for module in dropouts:
         module.p = 0.0
     try:
-        gradients = _backward(trial, upstream)
+        first, second = (trial.run(seed=trial.how.seed + i) for i in range(2))
+        if not torch.equal(first, second):  # F.dropout and the like
+            layer.eval()
+        elif not equals(first.cpu().double(), in_eval.cpu().double(), TOLERANCES.get(trial.dtype, 1e-4)):
+            raise Stopped("fail", "in train mode the output is another than in eval mode, though nothing random is on")
+        yield
     finally:
         layer.eval()
         for module, p in zip(dropouts, before):  # noqa: B905 - Python 3.8 has no strict=
             module.p = p
-    found: dict[str, Tensor | None] = {INPUT: gradients[INPUT]}
-    if reading is None or reading.is_shared:
-        return found
-    named: dict[str, Any] = {name: gradients[name] for name, _ in layer.named_parameters()}
-    for one in reading.stored:
-        missing = any(named.get(name) is None for name in one.names)
-        values = None if missing else one.read(named, reading.sizes)
-        for role in one.roles:
-            key = f"{one.kind}_{role}"
-            found[key] = None if values is None else values[key]
-    return found
 
 
 def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
@@ -139,7 +158,7 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
         except Exception as error:  # whatever a user's backward raises is the answer
             raise Stopped("error", f"the layer's backward raised {type(error).__name__}: {error}") from error
     gradients: dict[str, Tensor | None] = {INPUT: None if x.grad is None else _plain(x.grad)}
-    for name, parameter in trial.layer.named_parameters():
+    for name, parameter in named_parameters(trial.layer):
         gradients[name] = None if parameter.grad is None else _plain(parameter.grad)
     return gradients
 

@@ -31,8 +31,8 @@ KINDS = {
 
 MULTIPLIED = Finding(
     "mask-multiplied",
-    "The mask is multiplied with the scores, which makes them 0, and a score of 0 still gets weight: fill with -inf "
-    "instead, before the softmax.",
+    "The mask makes scores 0 (multiplied with them, or filled with 0), and a score of 0 still gets weight: fill with "
+    "-inf instead, before the softmax.",
 )
 AFTER_SOFTMAX = Finding(
     "mask-after-softmax",

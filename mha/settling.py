@@ -10,7 +10,8 @@ from torch import nn
 from mha.calling import calling_of
 from mha.diagnosis import Observation
 from mha.formula import CAUSAL, RIGHT
-from mha.layouts import Reading, parameters_of, readings
+from mha.layouts import Reading, parameters_of
+from mha.reader import readings
 from mha.trial import own_random_state, randomize_roles
 
 # (batch_size, seq_len) of the run: small, and neither equal to the other nor to a usual number of heads.

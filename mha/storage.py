@@ -49,6 +49,14 @@ class Stored:
         several = len(self.roles) > 1 and "R" not in self.letters
         return "G" in self.letters or "d" in self.letters or several
 
+    @property
+    def is_transposed(self) -> bool:
+        """Whether a matrix is stored (in, out)."""
+        if len(self.axes) != 2:
+            return False
+        inward = "d" if "d" in self.letters else ("D" if self.roles == ("o",) else "E")
+        return inward in self.axes[0]
+
     def read(self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int]) -> dict[str, Tensor]:
         """Role -> (HD, E), for ``o`` (E, HD), of a bias (HD) or (E): views where the order allows, else copies."""
         order = self._canonical()
@@ -82,7 +90,7 @@ class Stored:
         elif len(self.axes) > 2:
             words = {"R": "q k v", "H": "heads", "G": "key heads", "D": "head_dim", "E": "d_model", "d": "head_dim"}
             told.append("axes (" + ", ".join(" ".join(words[letter] for letter in axis) for axis in self.axes) + ")")
-        if self.kind == "w" and self._is_transposed():
+        if self.kind == "w" and self.is_transposed:
             told.append("transposed: stored (in, out)")
         if letters == ["H", "R", "D"]:
             told.append("packed head by head")
@@ -104,13 +112,6 @@ class Stored:
     def _canonical(self) -> tuple[str, ...]:
         order = ("E", "H", "D") if self.roles == ("o",) else ("R", "G", "H", "D", "d", "E")
         return tuple(letter for letter in order if letter in self.letters)
-
-    def _is_transposed(self) -> bool:
-        if len(self.axes) != 2:
-            return False
-        inward = "E" if self.roles != ("o",) else "D"
-        inward = "d" if "d" in self.letters else inward
-        return inward in self.axes[0]
 
     def _part(self, tensor: Tensor) -> Tensor:
         if self.span is None:

@@ -10,16 +10,30 @@ from unittest import mock
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from mha.building import BuildError, build_layer
 from mha.calling import CallError, Calling, calling_of
-from mha.layouts import Reading, UnknownLayoutError, parameters_of, readings
+from mha.layouts import Reading, UnknownLayoutError, parameters_of
 from mha.official import official_layer
+from mha.reader import readings
 from mha.report import Finding, Shape
 from mha.slots import randomize_
 from mha.slots import slots as official_slots
 
 MAX_WORDS = 300  # of a message from someone else's code
+
+
+DROPOUT_IN_EVAL = Finding(
+    "dropout-in-eval",
+    "Dropout is on in eval mode: pass dropout_p=self.dropout if self.training else 0.0 to "
+    "scaled_dot_product_attention, training=self.training to F.dropout, or use nn.Dropout.",
+)
+STATE_BETWEEN_CALLS = Finding(
+    "state-between-calls",
+    "The output hangs on earlier calls: the layer keeps something from one to the next, such as a cache of keys and "
+    "values, or draws from a random generator of its own. Keep none, or clear it before each call.",
+)
 
 
 class Stopped(Exception):
@@ -84,6 +98,7 @@ class Trial:
             calling = calling_of(layer, batch_first=how.batch_first)
         except CallError as error:
             raise Stopped("error", str(error)) from error
+        _initialised(layer, calling, how, shape, dtype)
         loaded, candidates = None, []
         if callable(getattr(layer, "load_from_official", None)):
             loaded = _loaded(layer, how, shape, dtype, generator)
@@ -148,22 +163,27 @@ class Trial:
             with mock.patch("torch.manual_seed"), mock.patch("torch.random.manual_seed"):
                 first, second = (_freely(self, self.how.seed + i) for i in range(2))
         if first.shape == second.shape and not _same(first, second):
-            raise Stopped(
-                "fail",
-                "two runs on the same input differ in eval mode: something random, such as dropout, is still on",
-                [
-                    Finding(
-                        "dropout-in-eval",
-                        "Dropout is on in eval mode: pass dropout_p=self.dropout if self.training else 0.0 to "
-                        "scaled_dot_product_attention, training=self.training to F.dropout, or use nn.Dropout.",
-                    )
-                ],
-            )
+            raise self._differing()
         if first.shape != self.x.shape:
             raise Stopped(
                 "fail", f"the output has shape {tuple(first.shape)}, the official layer's {tuple(self.x.shape)}"
             )
         return first
+
+    def _differing(self) -> Stopped:
+        """Why two runs on the same input differ: chance, where the same seed gives the same output, else memory."""
+        again = [_freely(self, self.how.seed) for _ in range(2)]
+        if again[0].shape == again[1].shape and _same(*again):
+            return Stopped(
+                "fail",
+                "two runs on the same input differ in eval mode: something random, such as dropout, is still on",
+                [DROPOUT_IN_EVAL],
+            )
+        return Stopped(
+            "fail",
+            "two runs on the same input and with the same seed differ in eval mode: the layer remembers earlier calls",
+            [STATE_BETWEEN_CALLS],
+        )
 
     def note(self, sentence: str) -> None:
         """Keep a sentence on what the layer did, once."""
@@ -236,6 +256,15 @@ def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
         raise Stopped("error", f"building the layer called exit({error.code!r})") from error
     except Exception as error:  # whatever a user's constructor raises is the answer
         raise Stopped("error", f"building the layer raised {words(error)}") from error
+
+
+def _initialised(layer: nn.Module, calling: Calling, how: How, shape: Shape, dtype: torch.dtype) -> None:
+    """Run a layer once whose parameters get their shapes by that (``nn.LazyLinear``)."""
+    if not any(is_lazy(parameter) for parameter in layer.parameters()):
+        return
+    x = torch.zeros(shape.batch_size, shape.seq_len, shape.d_model, device=how.device, dtype=dtype)
+    with torch.no_grad():
+        called(calling, layer, x)
 
 
 def _loaded(
