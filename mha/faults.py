@@ -319,8 +319,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     _fault(
         "queries-keys-normalised",
-        "Another design: queries and keys are scaled to length 1 per head (cosine attention), and their product is not scaled; the "
-        "official layer does it otherwise.",
+        "Another design: queries and keys are scaled to length 1 per head (cosine attention), and their product is "
+        "not scaled; the official layer does it otherwise.",
         qk_norm="l2",
         scale="missing",
     ),

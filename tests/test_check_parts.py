@@ -202,6 +202,32 @@ def test_dropout_modules_are_at_rest_while_gradients_are_compared_and_are_noted(
     assert any("Dropout 0.3" in note for note in report.notes)
 
 
+def test_dropout_that_no_module_holds_leaves_gradients_to_eval_mode():
+    class Functional(PlainAttention):
+        def attn_weights(self, scores: Tensor) -> Tensor:
+            return nn.functional.dropout(scores.softmax(-1), 0.2, training=self.training)
+
+    assert check_consistency(Functional).verdict == "pass"
+
+
+def test_another_output_in_train_mode_fails():
+    class Slips(PlainAttention):
+        def scaled(self, scores: Tensor) -> Tensor:
+            return scores if self.training else super().scaled(scores)
+
+    report = check_consistency(Slips)
+    assert report.verdict == "fail"
+    assert "in train mode the output is another" in report.reason
+
+
+def test_a_keys_bias_that_is_not_applied_changes_nothing_and_passes():
+    class WithoutKeyBias(PlainAttention):
+        def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return self.q_proj(x), x @ self.k_proj.weight.t(), self.v_proj(x)
+
+    assert check_consistency(WithoutKeyBias).verdict == "pass"
+
+
 def test_grouped_queries_are_not_comparable_and_pass_the_other_way_round():
     class Grouped(nn.Module):
         def __init__(self, dim, n_heads, n_kv_heads=None):
