@@ -12,7 +12,7 @@ from mha.identification import Identity, weights_of
 from mha.layouts import Reading
 from mha.probes import probe
 from mha.report import Finding, Probe, Shape, ShapeComparison
-from mha.trial import Stopped, Trial
+from mha.trial import Stopped, Trial, threads_for
 
 # Beyond this many scores a known fault is not confirmed at a shape: its float64 truth would be too large.
 CONFIRM_ELEMENTS = 2**22
@@ -25,7 +25,8 @@ def findings_of(identity: Identity, asked: Shape) -> list[Finding]:
     found = identity.explanation
     if found is None or not found.faults:
         return []
-    shape = asked if _is_confirmed(identity, found, asked) else identity.trial.shape
+    with threads_for(asked):
+        shape = asked if _is_confirmed(identity, found, asked) else identity.trial.shape
     where = "" if shape == asked else f" (Seen at {shape}.)"
     return [Finding(fault.name, fault.told(shape.d_model, shape.num_heads) + where) for fault in found.faults]
 
@@ -38,6 +39,11 @@ def causes_of_failure(
     A fault that shows at the shape that failed alone, such as a number of heads that is ignored; numbers that are not
     finite in this dtype; arithmetic that is less precise; else what experiments on the layer showed.
     """
+    with threads_for(failed.shape):
+        return _causes(identity, failed, dtype)
+
+
+def _causes(identity: Identity, failed: ShapeComparison, dtype: torch.dtype) -> tuple[list[Finding], list[Probe]]:
     if identity.explanation is not None:
         found = _fault_at(identity, failed.shape)
         if found:

@@ -99,20 +99,9 @@ def explain(
         base: the right formula, causal or not.
         only: nothing but this formula is tried.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # thousands of tiny products: to share them out costs more than to make them
-    try:
-        if only is not None:
-            reading = next((one for one, weights in readings if seen.is_given_by(only, _complete(weights))), None)
-            return None if reading is None else Explanation(reading, (), only)
-        return _explain(seen, readings, base)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _explain(
-    seen: Observation, readings: Sequence[tuple[Reading, Mapping[str, Tensor]]], base: Formula
-) -> Explanation | None:
+    if only is not None:
+        reading = next((one for one, weights in readings if seen.is_given_by(only, _complete(weights))), None)
+        return None if reading is None else Explanation(reading, (), only)
     complete = [(reading, _complete(weights)) for reading, weights in readings]
     for reading, weights in complete:
         if seen.is_given_by(base, weights):

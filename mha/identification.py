@@ -15,7 +15,7 @@ from mha.layouts import Reading
 from mha.masks import causal_extra
 from mha.probes import is_causal
 from mha.report import Shape
-from mha.trial import How, Stopped, Trial, same_reading
+from mha.trial import How, Stopped, Trial, same_reading, threads_for
 
 # Pairwise different sizes, head_dim among them, no head_dim a power of four: a swapped axis or a wrong scale cannot
 # pass by luck, as it does where head_dim equals num_heads. One with seq_len below d_model, one with seq_len above.
@@ -81,7 +81,8 @@ def identify(how: How, asked: Shape, dtype: torch.dtype, *, probes: bool) -> Ide
     """
     identity = _first_accepted(how, asked, dtype, probes)
     try:
-        _explain(identity)
+        with threads_for(identity.trial.shape):
+            _explain(identity)
     except Stopped as stop:
         raise stop.at(identity.trial.shape) from stop
     return identity
@@ -104,8 +105,9 @@ def _first_accepted(how: How, asked: Shape, dtype: torch.dtype, probes: bool) ->
     refused: Stopped | None = None
     for shapes in choices:
         try:
-            trial = Trial.of(how, shapes[0], small_dtype)
-            trial.run()
+            with threads_for(shapes[0]):
+                trial = Trial.of(how, shapes[0], small_dtype)
+                trial.run()
         except Stopped as stop:
             refused = refused or stop.at(shapes[0])
             continue

@@ -11,7 +11,7 @@ from mha.gradients import compare_gradients
 from mha.identification import Identity
 from mha.masks import check_mask
 from mha.report import Finding, GradientComparison, Part
-from mha.trial import Stopped
+from mha.trial import Stopped, threads_for
 
 
 @dataclass
@@ -33,6 +33,11 @@ class Parts:
 
 def check_parts(identity: Identity, *, gradients: bool) -> Parts:
     """Check gradients, cross-attention and masks at the small shape, of a layer whose output is right there."""
+    with threads_for(identity.trial.shape):
+        return _check_parts(identity, gradients)
+
+
+def _check_parts(identity: Identity, gradients: bool) -> Parts:
     found, trial = Parts(), identity.trial
     weights = trial.weights(identity.reading)
     if gradients:

@@ -11,7 +11,7 @@ from mha.layouts import Reading
 from mha.official import call_official, causal_mask, fast_path
 from mha.oracle import AttentionWeights, oracle
 from mha.report import ErrorMap, Shape
-from mha.trial import Stopped, Trial, words
+from mha.trial import Stopped, Trial, threads_for, words
 
 # An error ratio up to this is looked at again: with rounding, the ratio of two largest errors is itself uncertain.
 SECOND_LOOK = 16.0
@@ -34,6 +34,13 @@ def compare_at(
     Raises:
         Stopped: where a layer raises, or the layer's output is of another shape or differs from run to run.
     """
+    with threads_for(shape):
+        return _compare_at(identity, shape, dtype, need_weights)
+
+
+def _compare_at(
+    identity: Identity, shape: Shape, dtype: torch.dtype, need_weights: bool | None
+) -> tuple[Comparison, ErrorMap | None]:
     trial, reading = identity.at(shape, dtype)
     output = trial.run_twice()
     comparison, expected = _compare(identity, trial, reading, output, need_weights)

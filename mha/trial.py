@@ -21,6 +21,8 @@ from mha.report import Finding, Shape
 from mha.slots import randomize_
 from mha.slots import slots as official_slots
 
+SMALL_WORK = 2**20  # multiplications for one weight and for the scores: a millisecond or so
+
 MAX_WORDS = 300  # of a message from someone else's code
 
 
@@ -143,8 +145,12 @@ class Trial:
         x = self.x if x is None else x
         torch.manual_seed(self.how.seed if seed is None else seed)
         given = [side.clone() for side in (x, *sides)]  # a layer that writes to its input spoils only its own
+        threads = torch.get_num_threads()
         with torch.no_grad():
             output = called(self.calling, self.layer, *given, **{**self.extra, **extra})
+        if torch.get_num_threads() != threads:
+            self.note("The layer sets the number of threads, for the whole process: leave that to whoever runs it.")
+            torch.set_num_threads(threads)
         if any(not _same(before, after) for before, after in zip((x, *sides), given)):  # noqa: B905
             self.note("The layer writes to its input: work on a copy, the caller may still need it.")
         return output
@@ -221,6 +227,19 @@ def randomize_roles(layer: nn.Module, candidates: Sequence[Reading], generator: 
 def same_reading(found: Reading, candidates: Sequence[Reading]) -> Reading:
     """The same reading of the same layer at another size."""
     return next((one for one in candidates if one.signature == found.signature), candidates[0])
+
+
+@contextlib.contextmanager
+def threads_for(shape: Shape) -> Iterator[None]:
+    """One thread where the work is small: to share it out costs more than to do it, the more so on a busy machine."""
+    before = torch.get_num_threads()
+    tokens = shape.batch_size * shape.seq_len
+    if tokens * shape.d_model * (shape.d_model + shape.seq_len) <= SMALL_WORK:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager
