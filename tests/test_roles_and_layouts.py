@@ -9,7 +9,8 @@ from torch import nn
 
 from mha import UnknownLayoutError
 from mha.building import build_layer
-from mha.layouts import parameters_of, readings
+from mha.layouts import parameters_of
+from mha.reader import readings
 from mha.roles import is_norm, roles_of, without_index
 from mha.storage import Stored, arrangements
 
