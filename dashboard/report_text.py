@@ -78,7 +78,8 @@ def worst_place(report: Report) -> str:
     if not worst or not asked.get("max_abs_error"):
         return ""
     names = ("batch", "position", "channel")
-    return ", ".join(f"{name} {at}" for name, at in zip(names, worst, strict=False))
+    head = "" if asked.get("worst_head") is None else f" (of head {asked['worst_head']})"
+    return ", ".join(f"{name} {at}" for name, at in zip(names, worst, strict=False)) + head
 
 
 def weights_moved(report: Report) -> str:

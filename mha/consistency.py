@@ -14,7 +14,7 @@ from mha.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, fin
 from mha.comparison import ERROR_RATIO_TOLERANCE, Comparison
 from mha.fairness import fairness_notes
 from mha.identification import Identity, identify
-from mha.parts import Parts, check_parts, worst
+from mha.parts import Parts, check_dtypes, check_parts, more_in_cross_attention, worst
 from mha.report import (
     ConsistencyReport,
     ErrorMap,
@@ -50,7 +50,7 @@ def check_consistency(
     num_heads: int = 4,
     batch_size: int = 2,
     seq_len: int = 8,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | str = torch.float32,
     device: torch.device | str = "cpu",
     bias: bool | None = None,
     causal: bool = False,
@@ -90,9 +90,11 @@ def check_consistency(
         self_check: whether to plant every known fault in a right layer and count those that this check catches.
 
     Raises:
-        ValueError: where a size is not positive or ``num_heads`` does not divide ``d_model``.
+        ValueError: where a size is not positive, ``num_heads`` does not divide ``d_model``, or dtype or device is none
+            that a layer can compute in.
     """
     asked = _asked_shape(layer, d_model, num_heads, batch_size, seq_len)
+    dtype, device = _known_dtype(dtype), _known_device(device)
     if isinstance(layer, nn.Module):
         causal = causal or getattr(layer, "causal", False) is True  # a layer that is given ready-made has decided
     how = How(layer, device, bias, causal, seed, batch_first, float(input_scale), [])
@@ -121,6 +123,23 @@ def _asked_shape(layer: Any, d_model: int, num_heads: int, batch_size: int, seq_
     if d_model % num_heads:
         raise ValueError(f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}")
     return shape
+
+
+def _known_dtype(dtype: torch.dtype | str) -> torch.dtype:
+    known = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
+    if not isinstance(known, torch.dtype) or not known.is_floating_point:
+        raise ValueError(f"dtype must be a floating type such as float32, bfloat16 or torch.float16, got {dtype!r}")
+    return known
+
+
+def _known_device(device: torch.device | str) -> torch.device:
+    try:
+        known = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device must be one of torch's, such as cpu or cuda:0, got {device!r}") from None
+    if known.type == "meta":
+        raise ValueError("device must be one that holds values, got 'meta'")
+    return known
 
 
 class _Check:
@@ -170,6 +189,8 @@ class _Check:
             self.verdict, self.reason = "fail", f"at {failed[0].shape}: {failed[0].comparison.reason}"
             if self.findings and failed[0].comparison.num_non_finite:
                 self.findings.append(non_finite(identity, failed[0], self.dtype))
+            if self.findings:
+                self.findings += more_in_cross_attention(identity, self.findings)
             if not self.findings:
                 self.findings, self.probes = causes_of_failure(identity, failed[0], self.dtype)
                 if not self.findings and self.probes and self.probes[0].probe != "precision":
@@ -207,6 +228,8 @@ class _Check:
             if part.verdict == "fail" and self.verdict == "pass":
                 self.verdict, self.reason = "fail", f"{part.part}: {part.reason}"
         self.findings += found.findings
+        for part in check_dtypes(identity, self.dtype, need_weights=self.need_weights):
+            found.add(part)
         self.parts = Parts(self.parts.parts + found.parts, [], found.limits, found.gradients)
 
     # -- the report ---------------------------------------------------------------------------------------------------

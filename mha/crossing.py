@@ -9,14 +9,26 @@ import torch
 from torch import Tensor
 
 from mha.diagnosis import Observation, explain
-from mha.formula import RIGHT, attend
+from mha.formula import RIGHT, Formula, attend
 from mha.layouts import Reading
 from mha.report import Finding, Part
 from mha.trial import Stopped, Trial
 
 
-def check_cross_attention(trial: Trial, weights: Mapping[str, Tensor]) -> tuple[list[Part], list[Finding], list[str]]:
+def check_cross_attention(
+    trial: Trial, weights: Mapping[str, Tensor], formula: Formula = RIGHT
+) -> tuple[list[Part], list[Finding], list[str]]:
     """Run a layer that takes keys and values apart from queries, with as many of them and with more.
+
+    Args:
+        trial: the layer.
+        weights: role -> float64 values.
+        formula: what it computes for self-attention: right, or wrong in a known way.
+
+    Args:
+        trial: the layer.
+        weights: role -> float64 values.
+        formula: what it computes for self-attention: right, or wrong in a known way.
 
     Returns:
         The parts, what is wrong, and what the layer refused.
@@ -36,13 +48,13 @@ def check_cross_attention(trial: Trial, weights: Mapping[str, Tensor]) -> tuple[
             continue
         key, value = sides[0], sides[-1]
         seen = Observation.of([trial.x, key, value], output, trial.shape.num_heads)
-        truth = attend(RIGHT, weights, trial.shape.num_heads, *(x.cpu().double() for x in (trial.x, key, value)))
+        truth = attend(formula, weights, trial.shape.num_heads, *(x.cpu().double() for x in (trial.x, key, value)))
         error = float((output.cpu().double() - truth).abs().max()) if output.shape == truth.shape else math.nan
-        if seen.is_given_by(RIGHT, weights):
+        if seen.is_given_by(formula, weights):
             parts.append(Part(name, "pass", error, None, "right to within rounding of the float64 truth"))
             continue
         parts.append(Part(name, "fail", error, None, f"off the float64 truth by up to {error:.2e}"))
-        found = explain(seen, [(Reading((), (), {}), weights)])
+        found = explain(seen, [(Reading((), (), {}), weights)], base=formula)
         for fault in found.faults if found is not None else ():
             finding = Finding(fault.name, fault.told(trial.shape.d_model, trial.shape.num_heads))
             if finding not in findings:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from mha.layouts import Reading
-from mha.trial import Trial
+from mha.trial import Stopped, Trial
 
 
 def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:
@@ -37,11 +40,38 @@ def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:
                 f"The layer has no bias for {', '.join(without)}: the official layer's is set to zero there, and still "
                 "costs its addition."
             )
+    if _calls_fused_kernel(trial) and getattr(layer, "attends", None) != "fused":
+        notes.append(
+            "The layer calls scaled_dot_product_attention: compare its speed with the official layer's fused call "
+            "(need_weights=False), not with its default one."
+        )
     if not trial.how.batch_first:
         notes.append("The layer is sequence-first: compare its speed with an official layer that is so as well.")
     if torch.get_default_dtype() != torch.float32:
         notes.append(f"torch's default dtype is {_names({torch.get_default_dtype()})}: layers are built in it.")
     return notes
+
+
+def _calls_fused_kernel(trial: Trial) -> bool:
+    """Whether a run of the layer calls torch's fused attention; False where this torch cannot watch for it."""
+    attention = getattr(F, "scaled_dot_product_attention", None)
+    try:
+        from torch.overrides import TorchFunctionMode
+    except ImportError:  # before torch 1.13
+        return False
+    called = []
+
+    class Watch(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            called.append(func)
+            return func(*args, **(kwargs or {}))
+
+    try:
+        with Watch():
+            trial.run()
+    except Stopped:
+        return False
+    return any(func is attention for func in called)
 
 
 def _names(dtypes: set[torch.dtype]) -> str:

@@ -14,8 +14,8 @@ from mha.formula import CAUSAL, RIGHT, Formula
 from mha.layouts import Reading
 from mha.masks import causal_extra
 from mha.probes import is_causal
-from mha.report import Shape
-from mha.trial import How, Stopped, Trial, same_reading, threads_for
+from mha.report import Finding, Shape
+from mha.trial import DROPOUT_IN_EVAL, How, Stopped, Trial, dropout_at_rest, same_reading, threads_for
 
 # Pairwise different sizes, head_dim among them, no head_dim a power of four: a swapped axis or a wrong scale cannot
 # pass by luck, as it does where head_dim equals num_heads. One with seq_len below d_model, one with seq_len above.
@@ -84,6 +84,7 @@ def identify(how: How, asked: Shape, dtype: torch.dtype, *, probes: bool) -> Ide
         with threads_for(identity.trial.shape):
             _explain(identity)
     except Stopped as stop:
+        stop.findings += _faults_beside(stop, identity)
         raise stop.at(identity.trial.shape) from stop
     return identity
 
@@ -142,6 +143,20 @@ def _explain(identity: Identity) -> None:
         identity.base = identity.base if identity.explanation is None else other
     if identity.explanation is not None and trial.loaded is None:
         identity.reading = identity.explanation.reading
+
+
+def _faults_beside(stop: Stopped, identity: Identity) -> tuple[Finding, ...]:
+    """What else is wrong with a layer whose dropout is on in eval: found with torch's dropout at rest."""
+    if DROPOUT_IN_EVAL not in stop.findings:
+        return ()
+    shape = identity.trial.shape
+    try:
+        with dropout_at_rest(), threads_for(shape):
+            _explain(identity)
+    except Stopped:
+        return ()
+    faults = identity.explanation.faults if identity.explanation is not None else ()
+    return tuple(Finding(fault.name, fault.told(shape.d_model, shape.num_heads)) for fault in faults)
 
 
 def _asked_to_be_causal(trial: Trial, candidates: list[tuple[Reading, Mapping[str, Tensor]]]) -> Tensor | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import torch
+
 from mha.crossing import check_cross_attention
 from mha.formula import RIGHT
 from mha.gradients import compare_gradients
 from mha.identification import Identity
 from mha.masks import check_mask
 from mha.report import Finding, GradientComparison, Part
+from mha.side_by_side import compare_at
 from mha.trial import Stopped, threads_for
 
 
@@ -57,6 +60,33 @@ def _check_parts(identity: Identity, gradients: bool) -> Parts:
             part, wrong = (again, wrong_again) if again.verdict != "error" else (part, wrong)
         found.add(part, wrong)
     return found
+
+
+def check_dtypes(identity: Identity, dtype: torch.dtype, *, need_weights: bool | None) -> list[Part]:
+    """Compare in the other dtypes of use, at the small shape: told beside the verdict, which is for its own dtype."""
+    parts = []
+    for other in (torch.float32, torch.bfloat16, torch.float16):
+        if other == dtype:
+            continue
+        name = f"beside the verdict: self-attention, {str(other).replace('torch.', '')}, inference"
+        try:
+            found, _ = compare_at(identity, identity.trial.shape, other, need_weights=need_weights)
+        except Stopped as stop:
+            parts.append(Part(name, "error", None, None, str(stop)))
+            continue
+        parts.append(Part(name, found.verdict, found.max_abs_error, found.error_ratio, found.reason))
+    return parts
+
+
+def more_in_cross_attention(identity: Identity, known: list[Finding]) -> list[Finding]:
+    """Faults that show in cross-attention only, in a layer of which another fault is known already."""
+    trial, explanation = identity.trial, identity.explanation
+    if explanation is None or not trial.calling.takes_keys_and_values or identity.base is not RIGHT:
+        return []
+    weights = trial.weights(identity.reading)
+    with threads_for(trial.shape):
+        _, findings, _ = check_cross_attention(trial, weights, explanation.formula)
+    return [finding for finding in findings if finding.fault not in [one.fault for one in known]]
 
 
 def _check_gradients(identity: Identity, found: Parts) -> None:

@@ -72,6 +72,12 @@ class ShapeComparison(NamedTuple):
     shape: Shape
     comparison: Comparison
 
+    @property
+    def worst_head(self) -> int | None:
+        """The head whose output channels hold the largest difference; None where there are no elements."""
+        worst = self.comparison.worst
+        return None if worst is None else worst[2] // (self.shape.d_model // self.shape.num_heads)
+
 
 class MappedWeight(NamedTuple):
     """Which of the layer's weights stood for which of the official layer's, and how the values went."""
@@ -135,7 +141,10 @@ class ConsistencyReport:
         for name in ("mapping", "diagnosis", "parts", "gradients", "probes"):
             fields[name] = [entry._asdict() for entry in fields[name]]
         fields["error_map"] = None if self.error_map is None else self.error_map._asdict()
-        fields["comparisons"] = [{**entry.shape._asdict(), **asdict(entry.comparison)} for entry in self.comparisons]
+        fields["comparisons"] = [
+            {**entry.shape._asdict(), **asdict(entry.comparison), "worst_head": entry.worst_head}
+            for entry in self.comparisons
+        ]
         plain: dict[str, Any] = _finite(fields)
         return plain
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
@@ -227,6 +228,31 @@ def randomize_roles(layer: nn.Module, candidates: Sequence[Reading], generator: 
 def same_reading(found: Reading, candidates: Sequence[Reading]) -> Reading:
     """The same reading of the same layer at another size."""
     return next((one for one in candidates if one.signature == found.signature), candidates[0])
+
+
+@contextlib.contextmanager
+def dropout_at_rest() -> Iterator[None]:
+    """Keep torch's dropout, also that inside of its attention, from doing anything within the block."""
+
+    def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
+        return x
+
+    attention = getattr(F, "scaled_dot_product_attention", None)
+
+    def undropped(*args: Any, **options: Any) -> Any:
+        options.pop("dropout_p", None)  # given by name, or as the fifth
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+        given = {name: value for name, value in zip(names, args) if name != "dropout_p"}  # noqa: B905
+        assert attention is not None
+        return attention(**given, **options)
+
+    with contextlib.ExitStack() as stack:
+        for name in ("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "dropout2d", "dropout3d"):
+            if hasattr(F, name):
+                stack.enter_context(mock.patch.object(F, name, same))
+        if attention is not None:
+            stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", undropped))
+        yield
 
 
 @contextlib.contextmanager

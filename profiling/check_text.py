@@ -88,7 +88,8 @@ def _worst(report: Report) -> list[str]:
     batch, position, channel = worst["worst"]
     sizes = (("d_model", "d_model"), ("heads", "num_heads"), ("batch", "batch_size"), ("seq_len", "seq_len"))
     shape = ", ".join(f"{word} {worst[key]}" for word, key in sizes)
-    return [f"batch {batch}, position {position}, channel {channel} at {shape}"]
+    head = "" if worst.get("worst_head") is None else f" (of head {worst['worst_head']})"
+    return [f"batch {batch}, position {position}, channel {channel}{head} at {shape}"]
 
 
 def _weights(report: Report) -> list[str]:

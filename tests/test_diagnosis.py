@@ -217,6 +217,87 @@ def test_dropout_that_a_reseeding_layer_hides_is_found():
     assert any("reseeds" in note for note in report.notes)
 
 
+def test_a_fault_beside_dropout_in_eval_is_named_as_well():
+    faulty = with_steps(
+        scaled=lambda self, s: s / math.sqrt(self.num_heads),
+        attn_weights=lambda self, s: F.dropout(s.softmax(-1), 0.1),
+    )
+    assert names(check_consistency(faulty)) == ["dropout-in-eval", "scale-num-heads"]
+
+
+def test_a_fault_beside_dropout_inside_of_the_fused_kernel_is_named_as_well():
+    class Faulty(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (self.split(part) for part in self.project(x))
+            return x + self.out_proj(self.merge(F.scaled_dot_product_attention(q, k, v, None, 0.2)))
+
+    assert names(check_consistency(Faulty)) == ["dropout-in-eval", "residual-inside"]
+
+
+def test_a_fault_that_shows_in_cross_attention_only_is_named_beside_another():
+    class Faulty(PlainAttention):
+        def scaled(self, scores: Tensor) -> Tensor:
+            return scores
+
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return super().forward(query)
+
+    assert names(check_consistency(Faulty)) == ["keys-values-from-query", "scale-missing"]
+
+
+def test_the_number_of_threads_that_a_layer_sets_is_noted_and_put_back():
+    class Sets(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            torch.set_num_threads(torch.get_num_threads() + 1)
+            return super().forward(x)
+
+    before = torch.get_num_threads()
+    report = check_consistency(Sets)
+    assert torch.get_num_threads() == before
+    assert any("number of threads" in note for note in report.notes)
+
+
+def test_a_layer_that_calls_the_fused_kernel_is_told_whom_to_race():
+    class Fused(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (self.split(part) for part in self.project(x))
+            return self.out_proj(self.merge(F.scaled_dot_product_attention(q, k, v)))
+
+    assert any("need_weights=False" in note for note in check_consistency(Fused).notes)
+    assert not check_consistency(PlainAttention).notes
+
+
+def test_other_dtypes_are_told_beside_the_verdict_and_do_not_decide_it():
+    class Overflows(PlainAttention):
+        def scaled(self, scores: Tensor) -> Tensor:
+            return (scores * 1e4) / (1e4 * math.sqrt(self.head_dim))
+
+    report = check_consistency(Overflows)
+    beside = {part.part: part.verdict for part in report.parts if part.part.startswith("beside")}
+    assert report.verdict == "pass"
+    assert beside["beside the verdict: self-attention, float16, inference"] == "fail"
+    assert beside["beside the verdict: self-attention, bfloat16, inference"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dtype": "bflat16"}, "dtype must be a floating type"),
+        ({"dtype": torch.int32}, "dtype must be a floating type"),
+        ({"device": "gpu"}, "device must be one of torch's"),
+        ({"device": "meta"}, "device must be one that holds values"),
+        ({"d_model": "64"}, "d_model must be a whole number"),
+    ],
+)
+def test_what_a_layer_cannot_be_checked_with_is_refused_in_one_sentence(options, words):
+    with pytest.raises(ValueError, match=words):
+        check_consistency(**options)
+
+
+def test_a_dtype_may_be_given_by_name():
+    assert "bfloat16" in check_consistency(PlainAttention, dtype="bfloat16").scope
+
+
 def test_memory_between_calls_is_told_apart_from_dropout():
     class Remembers(PlainAttention):
         def attn_weights(self, scores: Tensor) -> Tensor:
