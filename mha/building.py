@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from mha.reader import readable_width
+from mha.layouts import parameters_of
+from mha.reader import is_readable
 from mha.usual_names import (
     BIAS_NAMES,
     CAUSAL_NAMES,
@@ -74,26 +75,32 @@ def name_of(target: Any) -> str:
 
 
 def sizes_of(layer: nn.Module, d_model: int, num_heads: int) -> tuple[int, int]:
-    """Width and number of heads of a ready-made layer: by its attributes or its modules', else as given.
+    """Width and number of heads of a ready-made layer: at which its parameters can be read.
 
-    A width that no attribute tells is that of the first linear map, or one at which the parameters can be read.
+    Told by attributes (its own or its modules'), else by linear maps and shapes; where nothing tells them, as given.
     """
-    heads = _attribute(layer, HEADS_NAMES) or num_heads
-    width = _attribute(layer, WIDTH_NAMES)
-    if width is None:
-        widths = [module.in_features for module in layer.modules() if isinstance(module, nn.Linear)]
-        width = widths[0] if widths else readable_width(layer, heads)
-    return width or d_model, heads
+    linear = [module.in_features for module in layer.modules() if isinstance(module, nn.Linear)]
+    shapes = sorted({size for tensor in parameters_of(layer).values() for size in tensor.shape}, reverse=True)
+    widths = list(dict.fromkeys([*_attributes(layer, WIDTH_NAMES), *linear, *shapes, d_model]))
+    told = _attributes(layer, HEADS_NAMES)
+    for choices in (told or [num_heads], range(1, max(shapes, default=1) + 1)):
+        for width in widths:
+            for heads in choices:
+                if heads > 0 and width % heads == 0 and is_readable(layer, width, heads):
+                    return width, heads
+    return (widths or [d_model])[0], (told or [num_heads])[0]
 
 
-def _attribute(layer: nn.Module, names: frozenset[str]) -> int | None:
+def _attributes(layer: nn.Module, names: frozenset[str]) -> list[int]:
+    found = []
     for module in layer.modules():
-        if isinstance(module, (nn.Linear, nn.LayerNorm)):
-            continue
-        for name, value in vars(module).items():
-            if name.lower() in names and isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-    return None
+        if not isinstance(module, (nn.Linear, nn.LayerNorm)):
+            found += [
+                value
+                for name, value in vars(module).items()
+                if name.lower() in names and isinstance(value, int) and not isinstance(value, bool) and value > 0
+            ]
+    return list(dict.fromkeys(found))
 
 
 def takes_option(target: Any, names: frozenset[str]) -> bool:

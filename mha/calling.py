@@ -26,6 +26,7 @@ class Calling:
         query: name of the first argument; None where it can be given by position only.
         masks, paddings, causal_flags: names of arguments for masks over (query, key), over keys, and of switches.
         empty: names of required arguments that get None.
+        needs_sides: whether keys and values must be given even where they are the queries' own.
         batch_first: whether tensors are (B, S, E); False for (S, B, E).
     """
 
@@ -37,12 +38,18 @@ class Calling:
     paddings: tuple[str, ...] = ()
     causal_flags: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+    needs_sides: bool = False
     batch_first: bool = True
 
     @property
     def takes_keys_and_values(self) -> bool:
         """Whether keys and values can come from elsewhere than the queries."""
         return self.context is not None or (self.key is not None and self.value is not None)
+
+    @property
+    def side_names(self) -> str:
+        """What the layer calls its keys and values."""
+        return self.context or f"{self.key} and {self.value}"
 
     def __call__(
         self, layer: nn.Module, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, **extra: Any
@@ -56,9 +63,12 @@ class Calling:
             Exception: whatever the layer raises.
         """
         arguments: dict[str, Any] = {**dict.fromkeys(self.empty), **extra}
+        is_self_attention = key is None and value is None
         key = query if key is None else key
         value = key if value is None else value
-        if self.key is not None and self.value is not None:
+        if is_self_attention and not self.needs_sides:
+            pass  # what the layer does without them is its own self-attention
+        elif self.key is not None and self.value is not None:
             arguments[self.key], arguments[self.value] = self._laid_out(key), self._laid_out(value)
         elif self.context is not None:
             arguments[self.context] = self._laid_out(key)
@@ -116,6 +126,7 @@ def calling_of(layer: nn.Module, *, batch_first: bool = True) -> Calling:
         paddings=tuple(p.name for p in rest if named[p.name] in PADDING_NAMES),
         causal_flags=tuple(p.name for p in rest if named[p.name] in CAUSAL_FLAG_NAMES),
         empty=tuple(p.name for p in rest if p.default is p.empty),
+        needs_sides=any(p.default is p.empty for p in takes if p.name in (key, value, context)),
         batch_first=batch_first,
     )
 

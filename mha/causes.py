@@ -25,8 +25,14 @@ def findings_of(identity: Identity, asked: Shape) -> list[Finding]:
     found = identity.explanation
     if found is None or not found.faults:
         return []
+    shape = identity.trial.shape
     with threads_for(asked):
-        shape = asked if _is_confirmed(identity, found, asked) else identity.trial.shape
+        if _is_confirmed(identity, found, asked):
+            shape = asked
+        else:
+            at_asked = _fault_at(identity, asked)  # one head of 15 here may be 2 heads of 32 there
+            if at_asked:
+                return at_asked
     where = "" if shape == asked else f" (Seen at {shape}.)"
     return [Finding(fault.name, fault.told(shape.d_model, shape.num_heads) + where) for fault in found.faults]
 
@@ -121,7 +127,10 @@ def _is_confirmed(identity: Identity, found: Explanation, shape: Shape) -> bool:
     if observed is None:
         return False
     seen, trial, reading = observed
-    return explain(seen, [(found.reading, trial.weights(reading))], only=found.formula) is not None
+    weights = [(found.reading, trial.weights(reading))]
+    if explain(seen, weights, only=identity.base) is not None:
+        return False  # there the fault cannot show
+    return explain(seen, weights, only=found.formula) is not None
 
 
 def _is_right_at(identity: Identity, shape: Shape) -> bool:

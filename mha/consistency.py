@@ -13,7 +13,7 @@ from mha.building import name_of, sizes_of
 from mha.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, findings_of, non_finite, short
 from mha.comparison import ERROR_RATIO_TOLERANCE, Comparison
 from mha.fairness import fairness_notes
-from mha.identification import Identity, identify
+from mha.identification import Identity, heads_of_instance, identify
 from mha.parts import Parts, check_dtypes, check_parts, more_in_cross_attention, worst
 from mha.report import (
     ConsistencyReport,
@@ -101,8 +101,7 @@ def check_consistency(
     with own_random_state(device):
         check = _Check(how, asked, dtype, need_weights, probes=probes, gradients=gradients)
         check.run()
-        caught = _planted() if self_check else None
-    return check.report(caught)
+        return check.report(_planted() if self_check else None)
 
 
 def _planted() -> tuple[int, int]:
@@ -162,7 +161,10 @@ class _Check:
         """Everything, in order; stops where it cannot go on."""
         try:
             self.identity = identify(self.how, self.asked, self.dtype, probes=self.with_probes)
+            self._take_heads_of_instance(self.identity)
             self.findings = findings_of(self.identity, self.asked)
+            if self.identity.is_unreadable:
+                raise Stopped("not-comparable", f"{name_of(self.how.target)}: its parameters do not make attention")
             self._compare(self.identity)
             if self.identity.reading is not None and self.identity.reading.is_shared:
                 self._tell_sharing(self.identity)
@@ -171,6 +173,14 @@ class _Check:
         except Stopped as stop:
             self.verdict, self.reason = stop.verdict, str(stop)
             self.findings += [finding for finding in stop.findings if finding not in self.findings]
+
+    def _take_heads_of_instance(self, identity: Identity) -> None:
+        """Where a ready-made layer tells its number of heads by nothing but what it computes, believe that."""
+        heads = heads_of_instance(identity)
+        if heads is not None:
+            self.asked = self.asked._replace(num_heads=heads)
+            self.identity = identify(self.how, self.asked, self.dtype, probes=self.with_probes)
+            self.identity.limits.append(f"the number of heads, {heads}, was read off its output")
 
     def _compare(self, identity: Identity) -> None:
         """Hold the layer against the official one at the shape asked for and at the probe shapes."""

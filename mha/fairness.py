@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from mha.layouts import Reading
+from mha.layouts import Reading, parameters_of
 from mha.trial import Stopped, Trial
 
 
@@ -40,6 +40,12 @@ def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:
                 f"The layer has no bias for {', '.join(without)}: the official layer's is set to zero there, and still "
                 "costs its addition."
             )
+    moving = _unmatched_that_matter(trial, reading)
+    if moving:
+        notes.append(
+            f"{', '.join(moving)} has no counterpart in the official layer and was left at its initial value; at "
+            "another value the output is another."
+        )
     if _calls_fused_kernel(trial) and getattr(layer, "attends", None) != "fused":
         notes.append(
             "The layer calls scaled_dot_product_attention: compare its speed with the official layer's fused call "
@@ -50,6 +56,28 @@ def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:
     if torch.get_default_dtype() != torch.float32:
         notes.append(f"torch's default dtype is {_names({torch.get_default_dtype()})}: layers are built in it.")
     return notes
+
+
+def _unmatched_that_matter(trial: Trial, reading: Reading | None) -> list[str]:
+    """Parameters without counterpart that change the output when they are changed."""
+    found: list[str] = []
+    if reading is None or not reading.unmatched:
+        return found
+    tensors = parameters_of(trial.layer)
+    try:
+        before = trial.run()
+        for name in reading.unmatched:
+            if not tensors[name].is_floating_point():
+                continue
+            kept = tensors[name].clone()
+            tensors[name].add_(0.1).mul_(1.5)
+            moved = trial.run()
+            tensors[name].copy_(kept)
+            if moved.shape == before.shape and not torch.allclose(moved, before, equal_nan=True):
+                found.append(name)
+    except Stopped:
+        return found
+    return found
 
 
 def _calls_fused_kernel(trial: Trial) -> bool:

@@ -31,6 +31,11 @@ class Fault:
         return {field for field, _ in self.changes}
 
     @property
+    def is_common(self) -> bool:
+        """Whether it is among the commonest, of which even three together are looked for."""
+        return self.changes in COMMON_CHANGES
+
+    @property
     def is_rare(self) -> bool:
         """Whether it is seldom seen: two rare ones together are not looked for."""
         return self.name in RARE_NAMES
@@ -193,6 +198,12 @@ FAULTS: tuple[Fault, ...] = (
         made_by="qqq",
     ),
     _fault(
+        "mask-missing",
+        f"A causal layer was asked for, and every position sees every other: {_SEES}. Mask the scores with -inf, or "
+        "give the layer an argument such as causal or is_causal.",
+        pattern="all",
+    ),
+    _fault(
         "mask-inverted",
         f"The causal mask is inverted: each position sees itself and the future only; {_SEES}. True or 1 in the mask "
         "means the opposite of what the code takes it for: negate it.",
@@ -283,7 +294,27 @@ FAULTS: tuple[Fault, ...] = (
         "keys-values-from-query",
         "Keys and values are made from the query's input: the arguments key and value are ignored. Project what is "
         "given for each.",
-        keys_from_query=True,
+        sources="qqq",
+    ),
+    _fault(
+        "keys-values-from-query",
+        "The keys are made from the query's input: project the keys from what is given for them.",
+        sources="qqv",
+    ),
+    _fault(
+        "keys-values-from-query",
+        "The values are made from the query's input: project the values from what is given for them.",
+        sources="qkq",
+    ),
+    _fault(
+        "values-from-key",
+        "The values are made from the input given for the keys: project them from value.",
+        sources="qkk",
+    ),
+    _fault(
+        "keys-from-value",
+        "The keys are made from the input given for the values: project them from key.",
+        sources="qvv",
     ),
     _fault(
         "queries-keys-normalised",
@@ -338,6 +369,27 @@ FAULTS: tuple[Fault, ...] = (
     ),
 )
 
+COMMON_CHANGES = (
+    (("scale", "d_model"),),
+    (("scale", "num_heads"),),
+    (("scale", "missing"),),
+    (("softmax", "queries"),),
+    (("softmax", "heads"),),
+    (("merge", "view"),),
+    (("split", "view"),),
+    (("split", "view"), ("merge", "view")),
+    (("batch_first", False),),
+    (("biases", ""),),
+    (("output_projection", False),),
+    (("made_by", "qvk"),),
+    (("residual", True),),
+    (("norm", "after"),),
+    (("norm", "before"),),
+    (("heads", 1),),
+    (("pattern", "causal"), ("masking", "multiplied")),
+    (("pattern", "future"),),
+)
+
 RARE_NAMES = frozenset(
     [
         "scale-upside-down",
@@ -384,7 +436,7 @@ def variants(
 ) -> tuple[tuple[tuple[Fault, ...], Formula], ...]:
     """The formula with each known fault, or with each two that go together, unless both are rare.
 
-    Of three, only a residual connection and a norm, which come as one habit, with each other fault.
+    Of three, only the commonest.
 
     Args:
         num_faults: 1, 2 or 3.
@@ -397,8 +449,9 @@ def variants(
         fault
         for fault in (*FAULTS, *heads_ignored(d_model, num_heads))
         if (has_bias or fault.name != "bias-ignored")
-        and (is_cross or fault.name != "keys-values-from-query")
+        and (is_cross or "sources" not in fault.fields)
         and not (base.pattern == "causal" and dict(fault.changes).get("pattern") == "causal")
+        and not (base.pattern != "causal" and fault.name == "mask-missing")
     ]
     if num_faults == 1:
         return tuple(((fault,), fault.put_into(base)) for fault in known)
@@ -409,11 +462,9 @@ def variants(
     )
     if num_faults == 2:
         return pairs
-    habit = {"residual", "norm"}
-    blocks = [(faults, formula) for faults, formula in pairs if faults[0].fields | faults[1].fields == habit]
+    common = [fault for fault in known if fault.is_common]
     return tuple(
-        ((fault, *faults), fault.put_into(formula))
-        for faults, formula in blocks
-        for fault in known
-        if not fault.fields & habit
+        ((first, second, third), third.put_into(second.put_into(first.put_into(base))))
+        for first, second, third in itertools.combinations(common, 3)
+        if not (first.fields & second.fields or first.fields & third.fields or second.fields & third.fields)
     )

@@ -37,7 +37,7 @@ class Formula:
             (weights by 0), ``inverted`` (the others are those that are seen).
         residual: whether the input is added to the output.
         norm: ``none``, or a layer norm ``before`` the projections, ``after`` everything; ``rms-before``, ``rms-after``.
-        keys_from_query: whether keys and values are made from the queries' input, whatever else is given.
+        sources: from which input queries, keys and values are made; ``qkv`` is right, ``qqq`` ignores key and value.
         qk_norm: ``none``, or queries and keys normalised per head: ``layer``, ``rms``, ``l2``.
         rotary: ``none``, ``half`` or ``interleaved``: rotary positions with base 10000.
     """
@@ -55,7 +55,7 @@ class Formula:
     masking: str = "filled"
     residual: bool = False
     norm: str = "none"
-    keys_from_query: bool = False
+    sources: str = "qkv"
     qk_norm: str = "none"
     rotary: str = "none"
 
@@ -90,11 +90,11 @@ def attend(
     """
     key = query if key is None else key
     value = key if value is None else value
-    if formula.keys_from_query:
-        key = value = query
-    given = (query, key, value)
+    inputs = {"q": query, "k": key, "v": value}
+    given = tuple(inputs[source] for source in formula.sources)
     if not formula.batch_first:
-        query, key, value = (x.transpose(0, 1) for x in given)
+        given = tuple(x.transpose(0, 1) for x in given)
+    query, key, value = given
     residual = query
     if formula.norm.endswith("before"):
         query, key, value = (_norm(x, formula.norm) for x in (query, key, value))

@@ -14,7 +14,7 @@ from mha.formula import Formula, attend
 from mha.layouts import Reading, named_parameters, parameters_of
 from mha.report import GradientComparison
 from mha.slots import slots
-from mha.trial import Stopped, Trial, called
+from mha.trial import Stopped, Trial, called, words
 
 # A layer's gradients may be this many times as far from the truth as the official layer's.
 GRADIENT_RATIO_TOLERANCE = 3.0
@@ -149,6 +149,10 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
     """The layer's gradients by parameter name, float64; None where none arrived."""
     x = trial.x.detach().clone().requires_grad_()
     torch.manual_seed(trial.how.seed)
+    frozen = [parameter for parameter in trial.layer.parameters() if not parameter.requires_grad]
+    for parameter in trial.layer.parameters():  # of a copy: what its owner has frozen stays so
+        parameter.grad = None
+        parameter.requires_grad_(parameter.is_floating_point())
     with torch.enable_grad():
         output = called(trial.calling, trial.layer, x * 1.0, **trial.extra)
         if not output.requires_grad:
@@ -156,10 +160,12 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
         try:
             _weighted(output, upstream).backward()  # type: ignore[no-untyped-call]
         except Exception as error:  # whatever a user's backward raises is the answer
-            raise Stopped("error", f"the layer's backward raised {type(error).__name__}: {error}") from error
+            raise Stopped("fail", f"its backward raised {words(error)}: it cannot be trained") from error
     gradients: dict[str, Tensor | None] = {INPUT: None if x.grad is None else _plain(x.grad)}
     for name, parameter in named_parameters(trial.layer):
         gradients[name] = None if parameter.grad is None else _plain(parameter.grad)
+    for parameter in frozen:
+        parameter.requires_grad_(False)
     return gradients
 
 

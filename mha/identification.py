@@ -52,6 +52,12 @@ class Identity:
         """Whether it is compared with the official layer's causal call."""
         return self.base.pattern == "causal"
 
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether one matrix was taken for several roles in want of others, and the output says otherwise."""
+        reading = self.reading
+        return reading is not None and reading.by_search and reading.is_shared and self.explanation is None
+
     def at(self, shape: Shape, dtype: torch.dtype, *, seed: int | None = None) -> tuple[Trial, Reading | None]:
         """The same layer at another shape, in another dtype or of another seed, asked to be causal as here.
 
@@ -87,6 +93,14 @@ def identify(how: How, asked: Shape, dtype: torch.dtype, *, probes: bool) -> Ide
         stop.findings += _faults_beside(stop, identity)
         raise stop.at(identity.trial.shape) from stop
     return identity
+
+
+def heads_of_instance(identity: Identity) -> int | None:
+    """The number of heads that a ready-made layer has, where it is not the one taken; None where that is right."""
+    explanation = identity.explanation
+    if not isinstance(identity.trial.how.target, nn.Module) or explanation is None or len(explanation.faults) != 1:
+        return None
+    return explanation.formula.heads if explanation.faults[0].name == "heads-ignored" else None
 
 
 def weights_of(trial: Trial) -> list[tuple[Reading, Mapping[str, Tensor]]]:

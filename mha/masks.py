@@ -39,6 +39,11 @@ AFTER_SOFTMAX = Finding(
     "The mask is applied after the softmax, so that the weights no longer sum to 1: fill the scores with -inf before "
     "it.",
 )
+ON_QUERIES = Finding(
+    "mask-on-queries",
+    "The padding mask hides queries, not keys: its axis must be that of the keys, the last of the scores, "
+    "mask[:, None, None, :] over (batch, num_heads, queries, keys).",
+)
 IGNORED = Finding("mask-ignored", "The mask is ignored: fill the scores with -inf where it hides a key.")
 
 
@@ -84,23 +89,24 @@ def check_mask(
     name = f"key padding mask ({argument})" if padding else f"mask ({argument})"
     allowed, shapes = _padding(trial) if padding else _pattern(trial)
     wrong: tuple[Convention, Finding] | None = None
-    raised = ""
+    raised, was_taken = "", False
     for kind, (axes, shape) in itertools.product(KINDS, shapes.items()):
         convention = Convention(argument, kind, axes)
         try:
             mask: dict[str, Any] = {argument: written(allowed.expand(shape[1]).reshape(shape[0]), kind, trial.dtype)}
             output = trial.run(**mask)
         except Stopped as stop:
-            raised = str(stop)
+            raised = raised or str(stop)
             continue
+        was_taken = True
         seen = Observation.of([trial.x], output, trial.shape.num_heads, _joined(allowed, base))
         if seen.is_given_by(replace(base, pattern="given"), weights):
             return Part(name, "pass", None, None, convention.told()), convention, []
         wrong = wrong or _fault(seen, base, weights, convention)
     if wrong is not None:
         convention, finding = wrong
-        return Part(name, "fail", None, None, f"{convention.argument} {convention.axes}"), None, [finding]
-    reason = f"no usual kind of mask was obeyed{f'; the last call: {raised}' if raised else ''}"
+        return Part(name, "fail", None, None, finding.sentence), None, [finding]
+    reason = "none of the usual kinds and shapes hides what it should" if was_taken else f"no call succeeded: {raised}"
     return Part(name, "error", None, None, reason), None, []
 
 
@@ -117,6 +123,11 @@ def _fault(
                 return convention, finding
     if seen.is_given_by(base, weights):
         return convention, IGNORED
+    if seen.allowed is not None and seen.allowed.shape[-2] == 1:  # over keys alone
+        turned = seen.allowed.transpose(-1, -2).expand(-1, -1, -1, seen.allowed.shape[-1])
+        for allowed, masking in itertools.product((turned, ~turned), ("filled", "finite")):
+            if replace(seen, allowed=allowed).is_given_by(replace(base, pattern="given", masking=masking), weights):
+                return convention, ON_QUERIES
     return None
 
 

@@ -31,7 +31,7 @@ class Parts:
         self.parts.append(part)
         self.findings += [finding for finding in findings if finding not in self.findings]
         if part.verdict == "error":
-            self.limits.append(f"{part.part} was not checked: {part.reason}")
+            self.limits.append(f"not checked: {part.part} ({part.reason})")
 
 
 def check_parts(identity: Identity, *, gradients: bool) -> Parts:

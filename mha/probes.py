@@ -1,4 +1,4 @@
-"""Experiments on a layer that no known fault explains: what does its output hang on?"""
+"""Experiments on a layer that no known fault explains: what does its output depend on?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_causal(trial: Trial) -> bool:
 
 
 def probe(trial: Trial, reading: Reading | None) -> list[Probe]:
-    """Tell what the output hangs on: other sequences of the batch, the future, the order, the length, the values."""
+    """Tell what the output depends on: other sequences of the batch, the future, the order, the length, the values."""
     experiments = [_batch, _future, _order, _length, _values]
     found = []
     for experiment in experiments:
@@ -46,7 +46,7 @@ def _batch(trial: Trial, reading: Reading | None) -> Probe | None:
     moved[1:] = moved[1:].flip(1) + 1.0
     if _any(_moved(trial, moved)[:1]):
         return Probe("batch", "a sequence's output changes with other sequences of the batch: it leaks across them")
-    return Probe("batch", "each sequence's output hangs on itself alone")
+    return Probe("batch", "each sequence's output depends on itself alone")
 
 
 def _future(trial: Trial, reading: Reading | None) -> Probe | None:
@@ -54,8 +54,8 @@ def _future(trial: Trial, reading: Reading | None) -> Probe | None:
         return None
     half = trial.x.shape[1] // 2
     if _any(_moves(trial, slice(half, None))[:, :half]):
-        return Probe("future", "a position's output changes with later positions: it is not causal")
-    return Probe("future", "a position's output does not change with later positions: it is causal")
+        return Probe("future", "a position's output depends on later positions too, as it does unless it is causal")
+    return Probe("future", "a position's output does not depend on later positions: it is causal")
 
 
 def _order(trial: Trial, reading: Reading | None) -> Probe:
@@ -71,8 +71,8 @@ def _length(trial: Trial, reading: Reading | None) -> Probe:
     seq_len = trial.x.shape[1]
     twice = trial.run(torch.cat([trial.x, trial.x], 1))[:, :seq_len]
     if _any(_difference(twice, trial.run())):
-        return Probe("length", "the same sequence twice over gives other outputs: they hang on seq_len or on positions")
-    return Probe("length", "the same sequence twice over gives the same outputs: they do not hang on seq_len")
+        return Probe("length", "the same sequence twice over gives other outputs: they depend on seq_len or positions")
+    return Probe("length", "the same sequence twice over gives the same outputs: they do not depend on seq_len")
 
 
 def _values(trial: Trial, reading: Reading | None) -> Probe | None:

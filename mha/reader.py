@@ -32,17 +32,12 @@ def readings(layer: nn.Module, d_model: int, num_heads: int) -> list[Reading]:
     return _Reader(layer, d_model, num_heads).readings()
 
 
-def readable_width(layer: nn.Module, num_heads: int) -> int | None:
-    """A d_model at which the layer's parameters can be read, the largest of their sizes first; None where none is."""
-    sizes = {size for tensor in parameters_of(layer).values() for size in tensor.shape}
-    for size in sorted(sizes, reverse=True):
-        if num_heads > 0 and size % num_heads == 0:
-            try:
-                readings(layer, size, num_heads)
-            except UnknownLayoutError:
-                continue
-            return size
-    return None
+def is_readable(layer: nn.Module, d_model: int, num_heads: int) -> bool:
+    """Whether the layer's parameters can be read at these sizes as weights of which every head has its own."""
+    try:
+        return any(not reading.is_shared for reading in readings(layer, d_model, num_heads)[:1])
+    except UnknownLayoutError:
+        return False
 
 
 class _Reader:
@@ -74,7 +69,7 @@ class _Reader:
             told = roles_of(name)
             if told is not None:
                 self.weights.setdefault(told, []).append(name)
-            elif tensor.numel() > 1:  # not a gate or a temperature
+            elif tensor.numel() > 1 or self.sizes["E"] == 1:  # not a gate or a temperature
                 loose.append(name)
         named = {self.tensors[name].data_ptr() for names in self.weights.values() for name in names}
         self.loose = self._units([name for name in loose if self.tensors[name].data_ptr() not in named])
@@ -137,8 +132,8 @@ class _Reader:
         else:
             sizes, self.sizes = self.sizes, {**self.sizes, "R": len(roles)}
             found = self._each(roles, names, shape, "RHDE")
-            if roles not in SETTLED_PACKS and len(roles) == 3:
-                found += self._each(("q", "k", "v"), names, shape, "RHDE")
+            if roles not in SETTLED_PACKS:
+                found += self._each(tuple(sorted(roles, key="qkv".index)), names, shape, "RHDE")
             self.sizes = sizes
             found += self._each(roles, names, shape, "HDE")
         if len(names) > 1:  # one per head
@@ -333,7 +328,7 @@ _MODULES_OUT_IN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Bilinear, nn.MultiheadAtt
 def _owned(layer: nn.Module) -> Iterable[tuple[nn.Module, str]]:
     """Every parameter's name with the module that holds it."""
     for prefix, module in layer.named_modules():
-        for name in module._parameters:
+        for name, _ in module.named_parameters(recurse=False):
             yield module, f"{prefix}.{name}" if prefix else name
 
 

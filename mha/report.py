@@ -18,7 +18,8 @@ class Shape(NamedTuple):
     seq_len: int
 
     def __str__(self) -> str:
-        return f"d_model {self.d_model}, {self.num_heads} heads, batch {self.batch_size}, seq_len {self.seq_len}"
+        heads = f"{self.num_heads} head{'s' if self.num_heads != 1 else ''}"
+        return f"d_model {self.d_model}, {heads}, batch {self.batch_size}, seq_len {self.seq_len}"
 
 
 class ConsistencyError(AssertionError):

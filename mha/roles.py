@@ -12,7 +12,11 @@ OUTPUT = frozenset(["o", "out", "output", "outputs", "unify", "unifyheads", "mer
 PACKED = {
     "qkv": ("q", "k", "v"),
     "kv": ("k", "v"),
+    "vk": ("v", "k"),
     "qk": ("q", "k"),
+    "kq": ("k", "q"),
+    "qv": ("q", "v"),
+    "vq": ("v", "q"),
     "kqv": ("k", "q", "v"),
     "qvk": ("q", "v", "k"),
     "vkq": ("v", "k", "q"),

@@ -171,6 +171,10 @@ class Trial:
                 first, second = (_freely(self, self.how.seed + i) for i in range(2))
         if first.shape == second.shape and not _same(first, second):
             raise self._differing()
+        if first.dtype != self.x.dtype:
+            self.note(
+                f"The layer returns {_short(first.dtype)} for {_short(self.x.dtype)}: the official layer does not."
+            )
         if first.shape != self.x.shape:
             raise Stopped(
                 "fail", f"the output has shape {tuple(first.shape)}, the official layer's {tuple(self.x.shape)}"
@@ -294,6 +298,7 @@ def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
             causal=how.causal,
             max_length=shape.seq_len,
         )
+        _plain_parameters(layer, how)
         return layer.to(device=how.device, dtype=dtype).eval()
     except BuildError as error:
         raise Stopped("error", str(error)) from error
@@ -301,6 +306,22 @@ def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
         raise Stopped("error", f"building the layer called exit({error.code!r})") from error
     except Exception as error:  # whatever a user's constructor raises is the answer
         raise Stopped("error", f"building the layer raised {words(error)}") from error
+
+
+def _plain_parameters(layer: nn.Module, how: How) -> None:
+    """Put plain weights in place of those that are computed from others, as by ``weight_norm``."""
+    try:
+        from torch.nn.utils import parametrize
+    except ImportError:  # before torch 1.9
+        return
+    for name, module in list(layer.named_modules()):
+        if not parametrize.is_parametrized(module):
+            continue
+        for tensor in list(module.parametrizations):
+            parametrize.remove_parametrizations(module, tensor, leave_parametrized=True)
+            note = f"{name}.{tensor} is computed from other parameters: a plain weight was checked in its place."
+            if note not in how.notes:
+                how.notes.append(note)
 
 
 def _initialised(layer: nn.Module, calling: Calling, how: How, shape: Shape, dtype: torch.dtype) -> None:
@@ -345,6 +366,10 @@ def _freely(trial: Trial, seed: int) -> Tensor:
     torch.default_generator.manual_seed(seed)
     with torch.no_grad():
         return called(trial.calling, trial.layer, trial.x.clone(), **trial.extra)
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).replace("torch.", "")
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

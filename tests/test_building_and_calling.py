@@ -97,7 +97,10 @@ def layer_with(signature, body):
         ("a, b, c", "100 * a + 10 * b + c"),
         ("x, context=None", "100 * x + 11 * (x if context is None else context)"),
         ("x, memory", "100 * x + 11 * memory"),
-        ("query, key=None, value=None", "100 * query + 10 * key + value"),
+        (
+            "query, key=None, value=None",
+            "100 * query + 10 * (query if key is None else key) + (query if value is None else value)",
+        ),
         ("q, k, v, mask=None, need_weights=False", "(100 * q + 10 * k + v, mask)"),
         ("x", "{'weights': torch.ones(1), 'output': 10 * x}"),
         ("x", "(torch.ones(2), 10 * x)"),

@@ -66,6 +66,29 @@ def test_a_mask_that_does_not_hide_fails_named(hidden, fault):
     assert [finding.fault for finding in report.diagnosis] == [fault]
 
 
+def test_a_padding_mask_that_hides_queries_fails_named():
+    class OnQueries(PlainAttention):
+        def forward(self, x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+            q, k, v = (self.split(part) for part in self.project(x))
+            scores = self.scaled(q @ k.transpose(-2, -1))
+            if key_padding_mask is not None:
+                scores = scores.masked_fill(key_padding_mask[:, None, :, None], -1e9)
+            return self.out_proj(self.merge(scores.softmax(-1) @ v))
+
+    report = check_consistency(OnQueries)
+    assert (report.verdict, [finding.fault for finding in report.diagnosis]) == ("fail", ["mask-on-queries"])
+
+
+def test_a_mask_of_no_usual_kind_limits_the_verdict_and_says_so():
+    class Odd(PlainAttention):
+        def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+            return super().forward(x) if mask is None else super().forward(x) * mask.double().mean().to(x)
+
+    report = check_consistency(Odd)
+    assert report.verdict == "pass"
+    assert "not checked: mask (mask) (none of the usual kinds and shapes hides what it should)" in report.scope
+
+
 def test_a_mask_over_keys_alone_is_found_out():
     class Padded(PlainAttention):
         def forward(self, x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
@@ -87,7 +110,7 @@ def test_the_official_layer_passes_in_all_its_parts():
         "self-attention, float32, inference": "pass",
         "gradients": "pass",
         "cross-attention": "pass",
-        "cross-attention, other key length": "pass",
+        "cross-attention with more keys than queries": "pass",
         "mask (attn_mask)": "pass",
         "key padding mask (key_padding_mask)": "pass",
         "beside the verdict: self-attention, bfloat16, inference": "pass",
@@ -98,7 +121,58 @@ def test_the_official_layer_passes_in_all_its_parts():
 @pytest.mark.parametrize("layer", [HeadsFirst, KeysAndValuesPacked])
 def test_cross_attention_is_checked_where_the_layer_takes_it(layer):
     found = verdicts(check_consistency(layer))
-    assert found["cross-attention"] == found["cross-attention, other key length"] == "pass"
+    assert found["cross-attention"] == found["cross-attention with more keys than queries"] == "pass"
+
+
+def test_a_context_that_may_be_left_out_is_left_out_of_self_attention():
+    class Refuses(PlainAttention):
+        def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+            if memory is not None:
+                raise ValueError("no memory here")
+            return super().forward(x)
+
+    report = check_consistency(Refuses)
+    assert report.verdict == "pass"
+    assert "not checked: cross-attention (the layer raised ValueError: no memory here)" in report.scope
+
+
+def test_a_context_that_joins_the_layers_own_keys_is_not_called_wrong():
+    class Joins(PlainAttention):
+        def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
+            both = x if context is None else torch.cat([context, x], 1)
+            q, k, v = (self.split(p(part)) for p, part in ((self.q_proj, x), (self.k_proj, both), (self.v_proj, both)))
+            return self.out_proj(self.merge(self.scaled(q @ k.transpose(-2, -1)).softmax(-1) @ v))
+
+    report = check_consistency(Joins)
+    assert report.verdict == "pass"
+    assert "context is not taken as keys and values alone" in report.scope
+
+
+def test_values_made_from_the_keys_input_are_named():
+    class FromKey(Crossing):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return super().forward(query, key, key)
+
+    assert [finding.fault for finding in check_consistency(FromKey).diagnosis] == ["values-from-key"]
+
+
+def test_a_backward_that_raises_fails():
+    class Clobbers(PlainAttention):
+        def attn_weights(self, scores: Tensor) -> Tensor:
+            weights = scores.softmax(-1)
+            return weights.mul_(1.0)
+
+    report = check_consistency(Clobbers)
+    assert report.verdict == "fail"
+    assert "cannot be trained" in report.reason
+
+
+def test_a_frozen_layer_is_compared_as_if_it_were_not_and_stays_so():
+    layer = PlainAttention(48, 6).requires_grad_(False)
+    report = check_consistency(layer)
+    assert report.verdict == "pass"
+    assert not any(parameter.requires_grad for parameter in layer.parameters())
+    assert any("requires_grad=False" in note for note in report.notes)
 
 
 def test_other_key_lengths_that_a_layer_refuses_limit_the_verdict_and_do_not_fail_it():
@@ -110,7 +184,7 @@ def test_other_key_lengths_that_a_layer_refuses_limit_the_verdict_and_do_not_fai
 
     report = check_consistency(SameLength)
     assert report.verdict == "pass"
-    assert "other key length was not checked: the layer raised ValueError: key and query must be" in report.scope
+    assert "not checked: cross-attention with more keys than queries (the layer raised ValueError" in report.scope
 
 
 @pytest.mark.parametrize("layer", [HeadsFirst, nn.MultiheadAttention])
