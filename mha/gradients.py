@@ -150,9 +150,12 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
     x = trial.x.detach().clone().requires_grad_()
     torch.manual_seed(trial.how.seed)
     frozen = [parameter for parameter in trial.layer.parameters() if not parameter.requires_grad]
-    for parameter in trial.layer.parameters():  # of a copy: what its owner has frozen stays so
-        parameter.grad = None
-        parameter.requires_grad_(parameter.is_floating_point())
+    for parameter in trial.layer.parameters():
+        if parameter.is_leaf:
+            parameter.grad = None
+            parameter.requires_grad_(parameter.is_floating_point())  # of a copy: what its owner has frozen stays so
+        else:  # as in the copy of a scripted layer
+            parameter.retain_grad()  # type: ignore[no-untyped-call]
     with torch.enable_grad():
         output = called(trial.calling, trial.layer, x * 1.0, **trial.extra)
         if not output.requires_grad:

@@ -185,7 +185,7 @@ def test_right_layers_pass_at_a_large_width_and_every_seed(layer, seed):
     assert report.verdict == "pass", report.reason
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(fault, dtype):
     report = check_consistency(fault, dtype=dtype, bias=True)

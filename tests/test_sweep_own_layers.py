@@ -148,8 +148,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("contender", "status", "words"),
     [
-        ("mine.py:Dies", "crashed", "ended without an answer, though with exit status 0, in check"),
-        ("mine.py:Hangs", "timeout", "gave no answer within 4 s and was ended, in check"),
+        ("mine.py:Dies", "crashed", "ended without an answer, though with exit status 0, in build"),
+        ("mine.py:Hangs", "timeout", "gave no answer within 4 s and was ended, in build"),
         ("endless.py:X", "timeout", "gave no answer within 4 s and was ended, in build"),
         ("mine.py:Exits", "error", "called exit(3) (mine.py, line "),
     ],
