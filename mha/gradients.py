@@ -155,7 +155,7 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
             parameter.grad = None
             parameter.requires_grad_(parameter.is_floating_point())  # of a copy: what its owner has frozen stays so
         else:  # as in the copy of a scripted layer
-            parameter.retain_grad()  # type: ignore[no-untyped-call]
+            parameter.retain_grad()
     with torch.enable_grad():
         output = called(trial.calling, trial.layer, x * 1.0, **trial.extra)
         if not output.requires_grad:

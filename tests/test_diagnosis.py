@@ -217,7 +217,7 @@ def test_weights_that_are_computed_from_others_are_checked_as_plain_ones_and_not
     assert any("k_proj.weight is computed from other parameters" in note for note in report.notes)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated", "ignore:The .grad attribute of a Tensor")
 def test_a_scripted_layer_is_checked_like_any_other():
     class Simple(nn.Module):
         def __init__(self, d_model: int, num_heads: int) -> None:
