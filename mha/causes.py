@@ -12,7 +12,9 @@ from mha.identification import Identity, weights_of
 from mha.layouts import Reading
 from mha.probes import probe
 from mha.report import Finding, Probe, Shape, ShapeComparison
-from mha.trial import Stopped, Trial, threads_for
+from mha.surroundings import threads_for
+from mha.trial import Stopped, Trial
+from mha.wording import short
 
 # Beyond this many scores a known fault is not confirmed at a shape: its float64 truth would be too large.
 CONFIRM_ELEMENTS = 2**22
@@ -99,11 +101,6 @@ def finding_of_sharing(identity: Identity, asked: Shape) -> tuple[Finding, str]:
         )
         return Finding("shared-projection", sentence), place
     return Finding("shared-projection", "Queries, keys and values share one projection: give each its own."), place
-
-
-def short(dtype: torch.dtype) -> str:
-    """The dtype's name without ``torch.``."""
-    return str(dtype).replace("torch.", "")
 
 
 def _sharp(dtype: torch.dtype) -> torch.dtype:

@@ -10,7 +10,7 @@ from torch import nn
 
 from mha.attention import MultiHeadAttention
 from mha.building import name_of, sizes_of
-from mha.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, findings_of, non_finite, short
+from mha.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, findings_of, non_finite
 from mha.comparison import ERROR_RATIO_TOLERANCE, Comparison
 from mha.fairness import fairness_notes
 from mha.identification import Identity, heads_of_instance, identify
@@ -26,7 +26,9 @@ from mha.report import (
     ShapeComparison,
 )
 from mha.side_by_side import compare_at
-from mha.trial import How, Stopped, own_random_state
+from mha.surroundings import own_random_state
+from mha.trial import How, Stopped
+from mha.wording import short
 
 PLAIN_TOLERANCE = 1e-5
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from mha.layouts import Reading, parameters_of
 from mha.trial import Stopped, Trial
+from mha.wording import short
 
 
 def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:
@@ -103,4 +104,4 @@ def _calls_fused_kernel(trial: Trial) -> bool:
 
 
 def _names(dtypes: set[torch.dtype]) -> str:
-    return ", ".join(sorted(str(dtype).replace("torch.", "") for dtype in dtypes))
+    return ", ".join(sorted(short(dtype) for dtype in dtypes))

@@ -14,7 +14,8 @@ from mha.formula import Formula, attend
 from mha.layouts import Reading, named_parameters, parameters_of
 from mha.report import GradientComparison
 from mha.slots import slots
-from mha.trial import Stopped, Trial, called, words
+from mha.trial import Stopped, Trial, called
+from mha.wording import words
 
 # A layer's gradients may be this many times as far from the truth as the official layer's.
 GRADIENT_RATIO_TOLERANCE = 3.0

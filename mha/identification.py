@@ -15,7 +15,8 @@ from mha.layouts import Reading
 from mha.masks import causal_extra
 from mha.probes import is_causal
 from mha.report import Finding, Shape
-from mha.trial import DROPOUT_IN_EVAL, How, Stopped, Trial, dropout_at_rest, same_reading, threads_for
+from mha.surroundings import dropout_at_rest, threads_for
+from mha.trial import DROPOUT_IN_EVAL, How, Stopped, Trial, same_reading
 
 # Pairwise different sizes, head_dim among them, no head_dim a power of four: a swapped axis or a wrong scale cannot
 # pass by luck, as it does where head_dim equals num_heads. One with seq_len below d_model, one with seq_len above.

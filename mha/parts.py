@@ -14,7 +14,9 @@ from mha.identification import Identity
 from mha.masks import check_mask
 from mha.report import Finding, GradientComparison, Part
 from mha.side_by_side import compare_at
-from mha.trial import Stopped, threads_for
+from mha.surroundings import threads_for
+from mha.trial import Stopped
+from mha.wording import short
 
 
 @dataclass
@@ -68,7 +70,7 @@ def check_dtypes(identity: Identity, dtype: torch.dtype, *, need_weights: bool |
     for other in (torch.float32, torch.bfloat16, torch.float16):
         if other == dtype:
             continue
-        name = f"beside the verdict: self-attention, {str(other).replace('torch.', '')}, inference"
+        name = f"beside the verdict: self-attention, {short(other)}, inference"
         try:
             found, _ = compare_at(identity, identity.trial.shape, other, need_weights=need_weights)
         except Stopped as stop:

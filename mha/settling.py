@@ -12,7 +12,8 @@ from mha.diagnosis import Observation
 from mha.formula import CAUSAL, RIGHT
 from mha.layouts import Reading, parameters_of
 from mha.reader import readings
-from mha.trial import own_random_state, randomize_roles
+from mha.surroundings import own_random_state
+from mha.trial import randomize_roles
 
 # (batch_size, seq_len) of the run: small, and neither equal to the other nor to a usual number of heads.
 SIZES = (2, 7)

@@ -11,7 +11,9 @@ from mha.layouts import Reading
 from mha.official import call_official, causal_mask, fast_path
 from mha.oracle import AttentionWeights, oracle
 from mha.report import ErrorMap, Shape
-from mha.trial import Stopped, Trial, threads_for, words
+from mha.surroundings import threads_for
+from mha.trial import Stopped, Trial
+from mha.wording import words
 
 # An error ratio up to this is looked at again: with rounding, the ratio of two largest errors is itself uncertain.
 SECOND_LOOK = 16.0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
@@ -21,11 +19,7 @@ from mha.reader import readings
 from mha.report import Finding, Shape
 from mha.slots import randomize_
 from mha.slots import slots as official_slots
-
-SMALL_WORK = 2**20  # multiplications for one weight and for the scores: a millisecond or so
-
-MAX_WORDS = 300  # of a message from someone else's code
-
+from mha.wording import short, words
 
 DROPOUT_IN_EVAL = Finding(
     "dropout-in-eval",
@@ -172,9 +166,7 @@ class Trial:
         if first.shape == second.shape and not _same(first, second):
             raise self._differing()
         if first.dtype != self.x.dtype:
-            self.note(
-                f"The layer returns {_short(first.dtype)} for {_short(self.x.dtype)}: the official layer does not."
-            )
+            self.note(f"The layer returns {short(first.dtype)} for {short(self.x.dtype)}: the official layer does not.")
         if first.shape != self.x.shape:
             raise Stopped(
                 "fail", f"the output has shape {tuple(first.shape)}, the official layer's {tuple(self.x.shape)}"
@@ -232,59 +224,6 @@ def randomize_roles(layer: nn.Module, candidates: Sequence[Reading], generator: 
 def same_reading(found: Reading, candidates: Sequence[Reading]) -> Reading:
     """The same reading of the same layer at another size."""
     return next((one for one in candidates if one.signature == found.signature), candidates[0])
-
-
-@contextlib.contextmanager
-def dropout_at_rest() -> Iterator[None]:
-    """Keep torch's dropout, also that inside of its attention, from doing anything within the block."""
-
-    def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
-        return x
-
-    attention = getattr(F, "scaled_dot_product_attention", None)
-
-    def undropped(*args: Any, **options: Any) -> Any:
-        options.pop("dropout_p", None)  # given by name, or as the fifth
-        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-        given = {name: value for name, value in zip(names, args) if name != "dropout_p"}  # noqa: B905
-        assert attention is not None
-        return attention(**given, **options)
-
-    with contextlib.ExitStack() as stack:
-        for name in ("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "dropout2d", "dropout3d"):
-            if hasattr(F, name):
-                stack.enter_context(mock.patch.object(F, name, same))
-        if attention is not None:
-            stack.enter_context(mock.patch.object(F, "scaled_dot_product_attention", undropped))
-        yield
-
-
-@contextlib.contextmanager
-def threads_for(shape: Shape) -> Iterator[None]:
-    """One thread where the work is small: to share it out costs more than to do it, the more so on a busy machine."""
-    before = torch.get_num_threads()
-    tokens = shape.batch_size * shape.seq_len
-    if tokens * shape.d_model * (shape.d_model + shape.seq_len) <= SMALL_WORK:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextlib.contextmanager
-def own_random_state(device: torch.device | str) -> Iterator[None]:
-    """Put the global random state back after: the CPU's, and a CUDA device's."""
-    device = torch.device(device)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
-
-
-def words(error: BaseException) -> str:
-    """What someone else's exception says, in one line."""
-    text = " ".join(str(error).split())
-    text = text if len(text) <= MAX_WORDS else text[:MAX_WORDS] + " ..."
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
@@ -366,10 +305,6 @@ def _freely(trial: Trial, seed: int) -> Tensor:
     torch.default_generator.manual_seed(seed)
     with torch.no_grad():
         return called(trial.calling, trial.layer, trial.x.clone(), **trial.extra)
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).replace("torch.", "")
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
