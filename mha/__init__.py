@@ -5,12 +5,12 @@ The layers (:mod:`mha.attention`), the official layer called in a stated way (:m
 """
 
 from mha.attention import FusedMultiHeadAttention, MultiHeadAttention
-from mha.comparison import Comparison, compare_outputs
+from mha.checking.comparison import Comparison, compare_outputs
+from mha.checking.report import ConsistencyError, ConsistencyReport
 from mha.consistency import check_consistency
-from mha.layouts import UnknownLayoutError
 from mha.official import call_official, causal_mask, fast_path, official_layer
 from mha.oracle import AttentionWeights, Oracle, oracle
-from mha.report import ConsistencyError, ConsistencyReport
+from mha.reading.layouts import UnknownLayoutError
 from mha.slots import randomize_
 from mha.transplant import TransplantError, transplant
 

@@ -9,13 +9,12 @@ import torch
 from torch import nn
 
 from mha.attention import MultiHeadAttention
-from mha.building import name_of, sizes_of
-from mha.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, findings_of, non_finite
-from mha.comparison import ERROR_RATIO_TOLERANCE, Comparison
-from mha.fairness import fairness_notes
-from mha.identification import Identity, heads_of_instance, identify
-from mha.parts import Parts, check_dtypes, check_parts, more_in_cross_attention, worst
-from mha.report import (
+from mha.checking.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sharing, findings_of, non_finite
+from mha.checking.comparison import ERROR_RATIO_TOLERANCE, Comparison
+from mha.checking.fairness import fairness_notes
+from mha.checking.identification import Identity, heads_of_instance, identify
+from mha.checking.parts import Parts, check_dtypes, check_parts, more_in_cross_attention, worst
+from mha.checking.report import (
     ConsistencyReport,
     ErrorMap,
     Finding,
@@ -25,10 +24,11 @@ from mha.report import (
     Shape,
     ShapeComparison,
 )
-from mha.side_by_side import compare_at
-from mha.surroundings import own_random_state
-from mha.trial import How, Stopped
-from mha.wording import short
+from mha.checking.side_by_side import compare_at
+from mha.checking.surroundings import own_random_state
+from mha.checking.trial import How, Stopped
+from mha.checking.wording import short
+from mha.reading.building import name_of, sizes_of
 
 PLAIN_TOLERANCE = 1e-5
 
@@ -67,12 +67,12 @@ def check_consistency(
     """Hold a layer against ``torch.nn.MultiheadAttention``, at a shape and at fixed probe shapes.
 
     Both get the same random weights (and biases) and normal input, and run in eval mode. The rule is that of
-    :func:`mha.comparison.compare_outputs`; the verdict comes from all shapes together, and besides from two runs that
-    must agree, from gradients, and from cross-attention and masks where the layer takes them.
+    :func:`mha.checking.comparison.compare_outputs`; the verdict comes from all shapes together, and besides from two
+    runs that must agree, from gradients, and from cross-attention and masks where the layer takes them.
 
-    Which parameter is which is read off names and shapes, and settled by running the layer (:mod:`mha.layouts`). A
+    Which parameter is which is read off names and shapes, and settled by running the layer (:mod:`mha.reading`). A
     layer may bring a method ``load_from_official(self, official)`` instead. Where the outputs differ, the report names
-    the known fault that reproduces the layer's output (:mod:`mha.faults`), or what experiments showed.
+    the known fault that reproduces the layer's output (:mod:`mha.checking.faults`), or what experiments showed.
 
     Args:
         layer: a class or factory that takes the width and the number of heads, under any of their usual names; or a
@@ -107,7 +107,7 @@ def check_consistency(
 
 
 def _planted() -> tuple[int, int]:
-    from mha.planted import planted_faults_caught  # it calls this module
+    from mha.checking.planted import planted_faults_caught  # it calls this module
 
     return planted_faults_caught()
 

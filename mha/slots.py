@@ -1,7 +1,7 @@
 """Where our layers and the official one keep their weights, by role.
 
 A role is what a weight does (``w_q``: makes queries; ``b_o``: is added to the output), not where it stands. Here the
-layout is known beforehand; :mod:`mha.layouts` finds out that of any other layer.
+layout is known beforehand; :mod:`mha.reading.layouts` finds out that of any other layer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mha.layouts import UnknownLayoutError
+from mha.reading.layouts import UnknownLayoutError
 
 WEIGHT_ROLES = ("w_q", "w_k", "w_v", "w_o")
 BIAS_ROLES = ("b_q", "b_k", "b_v", "b_o")

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from torch import nn
 
-from mha.building import sizes_of
-from mha.layouts import Reading, UnknownLayoutError, parameters_of
-from mha.settling import settled_reading
+from mha.checking.settling import settled_reading
+from mha.reading.building import sizes_of
+from mha.reading.layouts import Reading, UnknownLayoutError, parameters_of
 from mha.slots import Slot, slots
 
 
@@ -28,8 +28,9 @@ def transplant(source: nn.Module, target: nn.Module) -> list[MappingEntry]:
     """Copy the weights of one layer into another, role by role, in either direction; no storage is shared.
 
     Where a layer is neither ours nor the official one, its layout is found out as the check does it: by names and
-    shapes, and where these leave it open, by running a copy of it on a small input (:mod:`mha.settling`). Biases that
-    only the target has become zero; the entry says so. Values are converted to the target's dtype and device.
+    shapes, and where these leave it open, by running a copy of it on a small input
+    (:mod:`mha.checking.settling`). Biases that only the target has become zero; the entry says so. Values are converted
+    to the target's dtype and device.
 
     Returns:
         One entry per role of the target: (where it came from, where it went, how).

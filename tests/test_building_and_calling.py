@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from mha.building import BuildError, build_layer, sizes_of
-from mha.calling import CallError, calling_of
+from mha.reading.building import BuildError, build_layer, sizes_of
+from mha.reading.calling import CallError, calling_of
 
 
 def class_with(signature):

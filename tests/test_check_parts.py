@@ -8,7 +8,7 @@ from foreign_layers import HeadsFirst, KeysAndValuesPacked, attend, split
 from torch import Tensor, nn
 
 from mha import check_consistency
-from mha.planted import PlainAttention
+from mha.checking.planted import PlainAttention
 
 
 def verdicts(report):

@@ -8,9 +8,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from mha import check_consistency
-from mha.faults import FAULTS, heads_ignored
-from mha.formula import CAUSAL, RIGHT, attend
-from mha.planted import PLANTED, PlainAttention, is_caught, planted_faults_caught
+from mha.checking.faults import FAULTS, heads_ignored
+from mha.checking.formula import CAUSAL, RIGHT, attend
+from mha.checking.planted import PLANTED, PlainAttention, is_caught, planted_faults_caught
 
 
 def names(report):
@@ -31,8 +31,8 @@ def test_the_count_of_planted_faults_is_of_all_of_them():
 
 
 def test_a_check_that_names_nothing_catches_nothing(monkeypatch):
-    monkeypatch.setattr("mha.identification.explain", lambda *_, **__: None)
-    monkeypatch.setattr("mha.causes.explain", lambda *_, **__: None)
+    monkeypatch.setattr("mha.checking.identification.explain", lambda *_, **__: None)
+    monkeypatch.setattr("mha.checking.causes.explain", lambda *_, **__: None)
     assert not is_caught("scale-d-model", PLANTED["scale-d-model"])
 
 

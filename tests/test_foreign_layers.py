@@ -18,7 +18,7 @@ def test_a_right_layer_passes_whatever_its_layout(layer, dtype):
 
 @pytest.mark.parametrize("layer", RIGHT_LAYERS)
 def test_a_ready_made_layer_passes_too(layer):
-    from mha.building import build_layer
+    from mha.reading.building import build_layer
 
     report = check_consistency(build_layer(layer, 30, 5), num_heads=5)
     assert report.verdict == "pass", str(report)

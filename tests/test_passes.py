@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_runs import make_workload
 
-from mha.building import BuildError
+from mha.reading.building import BuildError
 from profiling.columns import MEASURED_COLUMNS, names
 from profiling.estimate import MIB, call_flop
 from profiling.measuring import passes

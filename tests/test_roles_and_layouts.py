@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from mha import UnknownLayoutError
-from mha.building import build_layer
-from mha.layouts import parameters_of
-from mha.reader import readings
-from mha.roles import is_norm, roles_of, without_index
-from mha.storage import Stored, arrangements
+from mha.reading.building import build_layer
+from mha.reading.layouts import parameters_of
+from mha.reading.reader import readings
+from mha.reading.roles import is_norm, roles_of, without_index
+from mha.reading.storage import Stored, arrangements
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from mha import (
     randomize_,
     transplant,
 )
-from mha.building import build_layer
-from mha.calling import calling_of
+from mha.reading.building import build_layer
+from mha.reading.calling import calling_of
 from mha.slots import slots
 
 

@@ -9,7 +9,7 @@ import torch
 from made_up_runs import make_workload
 from torch import Tensor, nn
 
-from mha.calling import calling_of
+from mha.reading.calling import calling_of
 from profiling.measuring.contenders import make_contender, make_input, make_weights
 from profiling.measuring.user_contenders import make_user_contender
 from profiling.measuring.user_masks import causal_arguments

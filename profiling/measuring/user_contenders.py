@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from mha import TransplantError, UnknownLayoutError, transplant
-from mha.building import build_layer
-from mha.calling import calling_of
+from mha.reading.building import build_layer
+from mha.reading.calling import calling_of
 from profiling.measuring.contenders import Contender, torch_dtype
 from profiling.measuring.user_layers import load_layer
 from profiling.measuring.user_masks import causal_arguments

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from mha.building import BuildError
-from mha.calling import CallError
+from mha.reading.building import BuildError
+from mha.reading.calling import CallError
 from profiling.layers import LayerFile, package_root, source_hash
 from profiling.workload import GridError
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mha.calling import Calling
-from mha.masks import KINDS, written
+from mha.checking.masks import KINDS, written
+from mha.reading.calling import Calling
 from profiling.workload import Workload
 
 PROBE_LENGTH = 5

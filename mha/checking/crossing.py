@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from mha.diagnosis import Observation, explain
-from mha.formula import RIGHT, Formula, attend
-from mha.layouts import Reading
-from mha.report import Finding, Part
-from mha.trial import Stopped, Trial
+from mha.checking.diagnosis import Observation, explain
+from mha.checking.formula import RIGHT, Formula, attend
+from mha.checking.report import Finding, Part
+from mha.checking.trial import Stopped, Trial
+from mha.reading.layouts import Reading
 
 
 def check_cross_attention(

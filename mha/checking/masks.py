@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from mha.diagnosis import Observation
-from mha.formula import Formula
-from mha.report import Finding, Part
-from mha.trial import Stopped, Trial
+from mha.checking.diagnosis import Observation
+from mha.checking.formula import Formula
+from mha.checking.report import Finding, Part
+from mha.checking.trial import Stopped, Trial
 
 # Axes in words -> the shape that is asked for, and the shape (B or 1, H or 1, S or 1, S) that it is cut from.
 if TYPE_CHECKING:

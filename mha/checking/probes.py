@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mha.layouts import Reading
-from mha.report import Probe
-from mha.trial import Stopped, Trial
+from mha.checking.report import Probe
+from mha.checking.trial import Stopped, Trial
+from mha.reading.layouts import Reading
 
 # Relative to the largest output: more than rounding by another order of sums, less than any real dependence.
 MOVED = 1e-3

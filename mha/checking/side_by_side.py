@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mha.comparison import Comparison, compare_outputs
-from mha.identification import Identity
-from mha.layouts import Reading
+from mha.checking.comparison import Comparison, compare_outputs
+from mha.checking.identification import Identity
+from mha.checking.report import ErrorMap, Shape
+from mha.checking.surroundings import threads_for
+from mha.checking.trial import Stopped, Trial
+from mha.checking.wording import words
 from mha.official import call_official, causal_mask, fast_path
 from mha.oracle import AttentionWeights, oracle
-from mha.report import ErrorMap, Shape
-from mha.surroundings import threads_for
-from mha.trial import Stopped, Trial
-from mha.wording import words
+from mha.reading.layouts import Reading
 
 # An error ratio up to this is looked at again: with rounding, the ratio of two largest errors is itself uncertain.
 SECOND_LOOK = 16.0

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import torch
 
-from mha.crossing import check_cross_attention
-from mha.formula import RIGHT
-from mha.gradients import compare_gradients
-from mha.identification import Identity
-from mha.masks import check_mask
-from mha.report import Finding, GradientComparison, Part
-from mha.side_by_side import compare_at
-from mha.surroundings import threads_for
-from mha.trial import Stopped
-from mha.wording import short
+from mha.checking.crossing import check_cross_attention
+from mha.checking.formula import RIGHT
+from mha.checking.gradients import compare_gradients
+from mha.checking.identification import Identity
+from mha.checking.masks import check_mask
+from mha.checking.report import Finding, GradientComparison, Part
+from mha.checking.side_by_side import compare_at
+from mha.checking.surroundings import threads_for
+from mha.checking.trial import Stopped
+from mha.checking.wording import short
 
 
 @dataclass

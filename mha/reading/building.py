@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from mha.layouts import parameters_of
-from mha.reader import is_readable
-from mha.usual_names import (
+from mha.reading.layouts import parameters_of
+from mha.reading.reader import is_readable
+from mha.reading.usual_names import (
     BIAS_NAMES,
     CAUSAL_NAMES,
     CONFIG_NAMES,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from mha.layouts import Reading, UnknownLayoutError, parameters_of
-from mha.roles import is_norm, is_plain_output, roles_of, without_index
-from mha.storage import Stored, arrangements
+from mha.reading.layouts import Reading, UnknownLayoutError, parameters_of
+from mha.reading.roles import is_norm, is_plain_output, roles_of, without_index
+from mha.reading.storage import Stored, arrangements
 
 if TYPE_CHECKING:
-    from mha.storage import Axes
+    from mha.reading.storage import Axes
 
 MAX_READINGS = 400
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from mha.comparison import Comparison
+from mha.checking.comparison import Comparison
 
 
 class Shape(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from mha.report import Shape
+from mha.checking.report import Shape
 
 SMALL_WORK = 2**20  # multiplications for one weight and for the scores: a millisecond or so
 

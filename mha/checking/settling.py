@@ -7,13 +7,13 @@ import copy
 import torch
 from torch import nn
 
-from mha.calling import calling_of
-from mha.diagnosis import Observation
-from mha.formula import CAUSAL, RIGHT
-from mha.layouts import Reading, parameters_of
-from mha.reader import readings
-from mha.surroundings import own_random_state
-from mha.trial import randomize_roles
+from mha.checking.diagnosis import Observation
+from mha.checking.formula import CAUSAL, RIGHT
+from mha.checking.surroundings import own_random_state
+from mha.checking.trial import randomize_roles
+from mha.reading.calling import calling_of
+from mha.reading.layouts import Reading, parameters_of
+from mha.reading.reader import readings
 
 # (batch_size, seq_len) of the run: small, and neither equal to the other nor to a usual number of heads.
 SIZES = (2, 7)

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from mha.layouts import Reading, parameters_of
-from mha.trial import Stopped, Trial
-from mha.wording import short
+from mha.checking.trial import Stopped, Trial
+from mha.checking.wording import short
+from mha.reading.layouts import Reading, parameters_of
 
 
 def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mha.faults import Fault, variants
-from mha.formula import RIGHT, Formula, attend
-from mha.layouts import Reading
+from mha.checking.faults import Fault, variants
+from mha.checking.formula import RIGHT, Formula, attend
+from mha.reading.layouts import Reading
 
 # Relative to the largest true value. Far above rounding at the small shapes this is run at, far below any real fault.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 6e-2}

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from mha.building import BuildError, build_layer
-from mha.calling import CallError, Calling, calling_of
-from mha.layouts import Reading, UnknownLayoutError, parameters_of
+from mha.checking.report import Finding, Shape
+from mha.checking.wording import short, words
 from mha.official import official_layer
-from mha.reader import readings
-from mha.report import Finding, Shape
+from mha.reading.building import BuildError, build_layer
+from mha.reading.calling import CallError, Calling, calling_of
+from mha.reading.layouts import Reading, UnknownLayoutError, parameters_of
+from mha.reading.reader import readings
 from mha.slots import randomize_
 from mha.slots import slots as official_slots
-from mha.wording import short, words
 
 DROPOUT_IN_EVAL = Finding(
     "dropout-in-eval",

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from mha.diagnosis import TOLERANCES, equals
-from mha.formula import Formula, attend
-from mha.layouts import Reading, named_parameters, parameters_of
-from mha.report import GradientComparison
+from mha.checking.diagnosis import TOLERANCES, equals
+from mha.checking.formula import Formula, attend
+from mha.checking.report import GradientComparison
+from mha.checking.trial import Stopped, Trial, called
+from mha.checking.wording import words
+from mha.reading.layouts import Reading, named_parameters, parameters_of
 from mha.slots import slots
-from mha.trial import Stopped, Trial, called
-from mha.wording import words
 
 # A layer's gradients may be this many times as far from the truth as the official layer's.
 GRADIENT_RATIO_TOLERANCE = 3.0
@@ -26,8 +26,8 @@ INPUT = "input"
 def compare_gradients(trial: Trial, reading: Reading | None, formula: Formula) -> list[GradientComparison]:
     """Compare the gradients of a random weighting of the output, in train mode with every ``nn.Dropout`` at rest.
 
-    The rule is that of :func:`mha.comparison.compare_outputs`, gradient by gradient, with three times the official
-    layer's own error allowed; rounding is that of the largest gradient among the weights, or of the input's.
+    The rule is that of :func:`mha.checking.comparison.compare_outputs`, gradient by gradient, with three times the
+    official layer's own error allowed; rounding is that of the largest gradient among the weights, or of the input's.
 
     Args:
         trial: the layer at a small shape: the float64 truth is computed whole.

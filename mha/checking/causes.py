@@ -7,14 +7,14 @@ import contextlib
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from mha.diagnosis import Explanation, Observation, explain
-from mha.identification import Identity, weights_of
-from mha.layouts import Reading
-from mha.probes import probe
-from mha.report import Finding, Probe, Shape, ShapeComparison
-from mha.surroundings import threads_for
-from mha.trial import Stopped, Trial
-from mha.wording import short
+from mha.checking.diagnosis import Explanation, Observation, explain
+from mha.checking.identification import Identity, weights_of
+from mha.checking.probes import probe
+from mha.checking.report import Finding, Probe, Shape, ShapeComparison
+from mha.checking.surroundings import threads_for
+from mha.checking.trial import Stopped, Trial
+from mha.checking.wording import short
+from mha.reading.layouts import Reading
 
 # Beyond this many scores a known fault is not confirmed at a shape: its float64 truth would be too large.
 CONFIRM_ELEMENTS = 2**22

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mha.diagnosis import Explanation, Observation, explain
-from mha.formula import CAUSAL, RIGHT, Formula
-from mha.layouts import Reading
-from mha.masks import causal_extra
-from mha.probes import is_causal
-from mha.report import Finding, Shape
-from mha.surroundings import dropout_at_rest, threads_for
-from mha.trial import DROPOUT_IN_EVAL, How, Stopped, Trial, same_reading
+from mha.checking.diagnosis import Explanation, Observation, explain
+from mha.checking.formula import CAUSAL, RIGHT, Formula
+from mha.checking.masks import causal_extra
+from mha.checking.probes import is_causal
+from mha.checking.report import Finding, Shape
+from mha.checking.surroundings import dropout_at_rest, threads_for
+from mha.checking.trial import DROPOUT_IN_EVAL, How, Stopped, Trial, same_reading
+from mha.reading.layouts import Reading
 
 # Pairwise different sizes, head_dim among them, no head_dim a power of four: a swapped axis or a wrong scale cannot
 # pass by luck, as it does where head_dim equals num_heads. One with seq_len below d_model, one with seq_len above.

@@ -7,7 +7,7 @@ import itertools
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from mha.formula import RIGHT, Formula
+from mha.checking.formula import RIGHT, Formula
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A reading says which parameter holds which role and in which order its axes run. Names settle the roles where they tell
 them, and are never overruled; shapes settle what they can; what is left open (is a square matrix stored (out, in) or
 (in, out)?, is a block packed q, k, v or head by head?, which of four nameless matrices makes the keys?) makes several
-readings, and running the layer tells which of them is true (see :mod:`mha.diagnosis`).
+readings, and running the layer tells which of them is true (see :mod:`mha.checking.diagnosis`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from mha.roles import without_index
-from mha.storage import Stored
+from mha.reading.roles import without_index
+from mha.reading.storage import Stored
 
 if TYPE_CHECKING:
     pass
@@ -35,7 +35,7 @@ class Reading:
     Attributes:
         stored: what is stored where.
         unmatched: names of parameters that have no counterpart in the official layer.
-        sizes: letter -> size, see :mod:`mha.storage`.
+        sizes: letter -> size, see :mod:`mha.reading.storage`.
         by_search: whether names left the roles open.
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mha.usual_names import CAUSAL_FLAG_NAMES, CONTEXT_NAMES, KEY_NAMES, MASK_NAMES, PADDING_NAMES, VALUE_NAMES
+from mha.reading.usual_names import CAUSAL_FLAG_NAMES, CONTEXT_NAMES, KEY_NAMES, MASK_NAMES, PADDING_NAMES, VALUE_NAMES
 
 
 class CallError(ValueError):

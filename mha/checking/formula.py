@@ -1,6 +1,7 @@
 """Multi-head attention as a formula with knobs: right as it stands by default, and wrong in one stated way each knob.
 
-It is the float64 oracle for small shapes, written so that a fault can be put in; :mod:`mha.faults` names the faults.
+It is the float64 oracle for small shapes, written so that a fault can be put in; :mod:`mha.checking.faults` names the
+faults.
 """
 
 from __future__ import annotations
