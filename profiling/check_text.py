@@ -14,6 +14,9 @@ NUM_MAPPED_SHOWN = 8
 
 VERDICT_WORDS = {"pass": "PASS", "fail": "FAIL", "not-comparable": "NOT COMPARABLE", "error": "ERROR"}
 
+# Parts that are told and do not decide.
+BESIDE = "beside the verdict: "
+
 Report = Mapping[str, Any]
 
 
@@ -49,15 +52,22 @@ def _sections(report: Report) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _parts(report: Report) -> list[str]:
-    parts = report.get("parts") or []
-    passed = [part["part"] for part in parts if part["verdict"] == "pass"]
+    """What failed, with the reason; what passed; what a mask means; how it went in other dtypes."""
+    parts = [part for part in report.get("parts") or [] if not part["part"].startswith(BESIDE)]
+    beside = [part for part in report.get("parts") or [] if part["part"].startswith(BESIDE)]
     others = [
         f"{VERDICT_WORDS.get(part['verdict'], part['verdict'])}: {part['part']}"
         + (f" - {part['reason']}" if part.get("reason") else "")
         for part in parts
         if part["verdict"] != "pass"
     ]
-    return [*others, *([f"pass: {', '.join(passed)}"] if passed else [])]
+    passed = [part for part in parts if part["verdict"] == "pass"]
+    lines = [*others, *([f"pass: {'; '.join(part['part'] for part in passed)}"] if passed else [])]
+    lines += [part["reason"] for part in passed if "mask" in part["part"]]
+    if beside:
+        told = ", ".join(f"{part['part'].removeprefix(BESIDE)} {part['verdict']}" for part in beside)
+        lines.append(f"{BESIDE}{told}")
+    return lines
 
 
 def _errors(report: Report) -> list[str]:

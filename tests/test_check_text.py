@@ -61,7 +61,7 @@ PASS  mine.py:Mine
   as near the float64 truth as the official layer at 2 of 2 shapes
 
   compared       ERROR: mask (mask) - no usual kind of mask was obeyed
-                 pass: self-attention, gradients
+                 pass: self-attention; gradients
   error          3.00e-07 at most from the official layer; the plain bound 1e-05 holds
                  2.00e-07 from float64 at the shape asked for (the official layer 3.00e-07)
                  0.731 times what the official layer's own error explains, passes up to 2
@@ -77,6 +77,20 @@ PASS  mine.py:Mine
   the check      21 of 21 planted faults caught
   what was run   Mine against torch.nn.MultiheadAttention"""
     )
+
+
+def test_what_a_mask_means_and_other_dtypes_are_told_on_lines_of_their_own() -> None:
+    parts = [
+        {"part": "self-attention", "verdict": "pass"},
+        {"part": "mask (m)", "verdict": "pass", "reason": "m (S, S): boolean, True where a key is hidden"},
+        {"part": "beside the verdict: bfloat16", "verdict": "pass"},
+        {"part": "beside the verdict: float16", "verdict": "fail", "reason": "NaN"},
+    ]
+    assert told({**PASSED, "parts": parts}).splitlines()[3:6] == [
+        "  compared       pass: self-attention; mask (m)",
+        "                 m (S, S): boolean, True where a key is hidden",
+        "                 beside the verdict: bfloat16 pass, float16 fail",
+    ]
 
 
 def test_what_is_wrong_comes_right_after_the_verdict() -> None:

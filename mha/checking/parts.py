@@ -70,7 +70,7 @@ def check_dtypes(identity: Identity, dtype: torch.dtype, *, need_weights: bool |
     for other in (torch.float32, torch.bfloat16, torch.float16):
         if other == dtype:
             continue
-        name = f"beside the verdict: self-attention, {short(other)}, inference"
+        name = f"beside the verdict: {short(other)}"
         try:
             found, _ = compare_at(identity, identity.trial.shape, other, need_weights=need_weights)
         except Stopped as stop:
