@@ -105,6 +105,7 @@ def layer_with(signature, body):
         ("x", "{'weights': torch.ones(1), 'output': 10 * x}"),
         ("x", "(torch.ones(2), 10 * x)"),
         ("*args", "10 * args[0]"),
+        ("*args, context=None, **options", "10 * args[0] if context is None else None"),
     ],
 )
 def test_a_layer_is_called_by_the_names_of_its_arguments(signature, body):

@@ -96,10 +96,11 @@ def calling_of(layer: nn.Module, *, batch_first: bool = True) -> Calling:
     takes = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not takes:
         return Calling(batch_first=batch_first)
-    first, rest = takes[0], takes[1:]
+    by_position = parameters[0].kind is parameters[0].VAR_POSITIONAL  # forward(*args, context=None)
+    first, rest = takes[0], takes if by_position else takes[1:]
     named = {p.name: p.name.lower() for p in takes}
     key, value = _first_named(named, KEY_NAMES), _first_named(named, VALUE_NAMES)
-    query: str | None = None if first.kind is first.POSITIONAL_ONLY else first.name
+    query: str | None = None if by_position or first.kind is first.POSITIONAL_ONLY else first.name
     if key is not None and value is not None:  # in whatever order: forward(values, keys, query)
         queries = [p for p in takes if p.name not in (key, value) and not _is_side(named[p.name])]
         if not queries:
