@@ -96,40 +96,45 @@ def calling_of(layer: nn.Module, *, batch_first: bool = True) -> Calling:
     takes = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not takes:
         return Calling(batch_first=batch_first)
-    by_position = parameters[0].kind is parameters[0].VAR_POSITIONAL  # forward(*args, context=None)
-    first, rest = takes[0], takes if by_position else takes[1:]
-    named = {p.name: p.name.lower() for p in takes}
-    key, value = _first_named(named, KEY_NAMES), _first_named(named, VALUE_NAMES)
-    query: str | None = None if by_position or first.kind is first.POSITIONAL_ONLY else first.name
-    if key is not None and value is not None:  # in whatever order: forward(values, keys, query)
-        queries = [p for p in takes if p.name not in (key, value) and not _is_side(named[p.name])]
-        if not queries:
-            raise CallError(f"{type(layer).__name__}.forward takes {key} and {value} but nothing for the queries")
-        query, rest = queries[0].name, [p for p in takes if p.name not in (key, value, queries[0].name)]
-        context = None
+    if parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:  # forward(*args, context=None)
+        query, key, value, context = None, None, None, _named_in(takes, CONTEXT_NAMES)
     else:
-        required = [p for p in rest if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
-        plain = [p for p in required if not _is_side(named[p.name]) and named[p.name] not in CONTEXT_NAMES]
-        context = _first_named({p.name: named[p.name] for p in rest}, CONTEXT_NAMES)
-        key = value = None
-        if len(plain) == 2 and context is None:  # forward(a, b, c): as the paper and torch order them
-            key, value = plain[0].name, plain[1].name
-        elif len(plain) == 1 and context is None:
-            context = plain[0].name
-        rest = [p for p in rest if p.name not in (key, value, context)]
-    _refuse_unknown(layer, rest, named)
+        query, key, value, context = _inputs(layer, takes)
+    rest = [p for p in takes if p.name not in (query, key, value, context)]
+    if query is not None and next(p for p in takes if p.name == query).kind is inspect.Parameter.POSITIONAL_ONLY:
+        query = None
+    _refuse_unknown(layer, rest)
     return Calling(
         query=query,
         key=key,
         value=value,
         context=context,
-        masks=tuple(p.name for p in rest if named[p.name] in MASK_NAMES),
-        paddings=tuple(p.name for p in rest if named[p.name] in PADDING_NAMES),
-        causal_flags=tuple(p.name for p in rest if named[p.name] in CAUSAL_FLAG_NAMES),
+        masks=tuple(p.name for p in rest if p.name.lower() in MASK_NAMES),
+        paddings=tuple(p.name for p in rest if p.name.lower() in PADDING_NAMES),
+        causal_flags=tuple(p.name for p in rest if p.name.lower() in CAUSAL_FLAG_NAMES),
         empty=tuple(p.name for p in rest if p.default is p.empty),
         needs_sides=any(p.default is p.empty for p in takes if p.name in (key, value, context)),
         batch_first=batch_first,
     )
+
+
+def _inputs(layer: nn.Module, takes: list[inspect.Parameter]) -> tuple[str, str | None, str | None, str | None]:
+    """The names of the arguments for queries, keys, values, and for both of the latter in one."""
+    key, value = _named_in(takes, KEY_NAMES), _named_in(takes, VALUE_NAMES)
+    if key is not None and value is not None:  # in whatever order: forward(values, keys, query)
+        query = next((p.name for p in takes if p.name not in (key, value) and not _is_side(p)), None)
+        if query is None:
+            raise CallError(f"{type(layer).__name__}.forward takes {key} and {value} but nothing for the queries")
+        return query, key, value, None
+    first, rest = takes[0].name, takes[1:]
+    context = _named_in(rest, CONTEXT_NAMES)
+    required = [p for p in rest if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
+    plain = [p.name for p in required if not _is_side(p) and p.name != context]
+    if context is None and len(plain) == 2:  # forward(a, b, c): as the paper and torch order them
+        return first, plain[0], plain[1], None
+    if context is None and len(plain) == 1:
+        return first, None, None, plain[0]
+    return first, None, None, context
 
 
 def output_of(returned: Any, shape: Any) -> Tensor:
@@ -147,16 +152,17 @@ def output_of(returned: Any, shape: Any) -> Tensor:
     return next((tensor for tensor in tensors if tensor.shape == shape), tensors[0])
 
 
-def _is_side(name: str) -> bool:
+def _is_side(parameter: inspect.Parameter) -> bool:
+    name = parameter.name.lower()
     return name in MASK_NAMES or name in PADDING_NAMES or name in CAUSAL_FLAG_NAMES
 
 
-def _first_named(named: Mapping[str, str], names: frozenset[str]) -> str | None:
-    return next((name for name, lower in named.items() if lower in names), None)
+def _named_in(parameters: list[inspect.Parameter], names: frozenset[str]) -> str | None:
+    return next((p.name for p in parameters if p.name.lower() in names), None)
 
 
-def _refuse_unknown(layer: nn.Module, rest: list[inspect.Parameter], named: Mapping[str, str]) -> None:
-    unknown = [p.name for p in rest if p.default is p.empty and not _is_side(named[p.name])]
+def _refuse_unknown(layer: nn.Module, rest: list[inspect.Parameter]) -> None:
+    unknown = [p.name for p in rest if p.default is p.empty and not _is_side(p)]
     if unknown:
         raise CallError(
             f"{type(layer).__name__}.forward asks for {', '.join(unknown)}, of which this check cannot tell the "
