@@ -136,7 +136,7 @@ def test_the_noise_floor_is_how_far_the_clone_strayed(plant: Callable[..., None]
 def test_every_cell_is_a_column_and_every_measured_one_is_filled() -> None:
     rows = run(["custom", "official"])
     assert rows["custom"].cells.keys() <= set(names(MEASURED_COLUMNS))
-    assert set(names(MEASURED_COLUMNS)) - rows["custom"].cells.keys() == {"status_reason", "warnings"}
+    assert set(names(MEASURED_COLUMNS)) - rows["custom"].cells.keys() <= {"status_reason", "warnings"}
     assert rows["custom"].cells["check_verdict"] == "pass"
     assert rows["custom"].cells["kernel"] == "explicit"
 
@@ -380,7 +380,7 @@ def test_a_device_without_a_peak_leaves_it_empty_and_says_why() -> None:
 
     cells = run(["official"], device=NoPeak())["official"].cells
     assert "peak_memory_mib" not in cells
-    assert cells["warnings"] == "a reserved pool is none"
+    assert cells["warnings"].endswith("a reserved pool is none")
 
 
 def test_who_runs_is_said_before_each_thing_that_could_take_the_process_down() -> None:
@@ -444,3 +444,14 @@ def test_threads_are_those_of_the_workload() -> None:
         assert torch.get_num_threads() == 1
     finally:
         torch.set_num_threads(before)
+
+
+def test_what_disturbs_the_rounds_is_told_in_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Busy:
+        def warnings(self) -> list[str]:
+            return ["other processes took 1.7 of 2 cores"]
+
+    monkeypatch.setattr("profiling.measuring.passes.Watch", Busy)
+    rows = run()
+    for name in ("custom", "official"):
+        assert rows[name].cells["warnings"].startswith("other processes took 1.7 of 2 cores; 5 rounds only")

@@ -215,7 +215,7 @@ def test_right_layers_are_measured_as_ours_are(asker: Asker, mode: str) -> None:
         assert row["max_abs_error"] < 1e-5
         assert row["peak_memory_mib"] > 0
         assert row["kernel"] == "explicit"
-        assert "warnings" not in row, row
+        assert "weights" not in row.get("warnings", ""), row
     assert rows["Right"]["source_hash"] == rows["make"]["source_hash"] != rows["official"]["source_hash"]
 
 
@@ -250,7 +250,7 @@ def test_a_wrong_layer_is_timed_and_fails(asker: Asker) -> None:
     rows = asker.measure("Wrong", "GivesAnotherShape")
     assert [row["check_verdict"] for row in (rows["Wrong"], rows["GivesAnotherShape"])] == ["fail", "fail"]
     assert rows["Wrong"]["max_abs_error"] > 1e-3
-    assert rows["GivesAnotherShape"]["warnings"] == "its output has shape (3, 6, 10), not (3, 7, 10)"
+    assert rows["GivesAnotherShape"]["warnings"].startswith("its output has shape (3, 6, 10), not (3, 7, 10)")
     assert all(rows[name]["latency_median_ms"] > 0 for name in ("Wrong", "GivesAnotherShape"))
 
 
@@ -273,7 +273,7 @@ def test_a_layer_with_biases_in_a_workload_without_says_that_they_are_zero(asker
         "order_seed": 7,
     }
     row = asker.child.ask(request, limit_s=60)["rows"][name]
-    assert row["warnings"] == "4 of its biases set to zero, since the reference has none"
+    assert row["warnings"].startswith("4 of its biases set to zero, since the reference has none")
     assert row["check_verdict"] == "pass"
 
 

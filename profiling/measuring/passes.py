@@ -22,6 +22,7 @@ from mha import AttentionWeights, Oracle, compare_outputs, fast_path, oracle
 from profiling.estimate import MIB, call_flop
 from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash, torch_dtype
 from profiling.measuring.devices import Device
+from profiling.measuring.disturbance import Watch, warnings_of_rounds
 from profiling.measuring.failures import failure
 from profiling.measuring.kernels import observe_kernel
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
@@ -131,6 +132,7 @@ class _Session:
                 name: self._attempt("warm-up", name, partial(self._warm_up, budget_s=budget_s))
                 for name in list(self.live)
             }
+            watch = Watch()
             try:
                 rounds = self._rounds(budget_s, rng, {name: s for name, s in seconds.items() if s is not None})
             except KeyboardInterrupt:
@@ -138,7 +140,7 @@ class _Session:
             except BaseException as error:  # whatever a layer raises is the layer's: it costs its own row
                 self._fail(self.running, error)
             else:
-                self._note_latency(rounds)
+                self._note_latency(rounds, watch.warnings())
                 return
 
     def measure_memory(self) -> None:
@@ -226,7 +228,7 @@ class _Session:
         clones = {name: name.removeprefix(CLONE) for name in self.live if name.startswith(CLONE)}
         return {clone: reference for clone, reference in clones.items() if reference in self.live}
 
-    def _note_latency(self, rounds: Rounds) -> None:
+    def _note_latency(self, rounds: Rounds, disturbances: list[str]) -> None:
         floors = {
             reference: abs(paired_speedup(rounds.samples[reference], rounds.samples[clone]) - 1)
             for clone, reference in self._clones().items()
@@ -240,6 +242,9 @@ class _Session:
             cells |= {"calls_per_sample": rounds.calls_per_sample[name], "stop_reason": rounds.stop_reason}
             cells["measured_at"] = now()
             self.rows[name].samples_s = samples
+            reference = self.references[name] or name
+            for text in disturbances + warnings_of_rounds(rounds.samples, reference, floors.get(reference)):
+                self._warn(name, text)
         for name, reference in self._pairs().items():
             cells = self.rows[name].cells
             cells["speedup"] = paired_speedup(rounds.samples[reference], rounds.samples[name])
