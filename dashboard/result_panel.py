@@ -18,7 +18,7 @@ from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
 from dashboard.report_text import code
 from dashboard.result_table import show_table
 from dashboard.speedup_map import speedup_map
-from dashboard.summary import Headline, headlines, unmeasured
+from dashboard.summary import Headline, headlines, unmeasured, warned
 from dashboard.view_choice import choose_view
 from profiling.runs import Run
 from profiling.table import report_csv
@@ -49,6 +49,7 @@ def show(run: Run, table: pd.DataFrame) -> None:
                 _show_headline(headline)
     _show_tabs(run, table)
     _show_unmeasured(table)
+    _show_warnings(table)
     st.download_button(
         "Download CSV",
         data=lambda: report_csv(table),
@@ -139,3 +140,13 @@ def _show_unmeasured(table: pd.DataFrame) -> None:
     with st.expander(f"{count(total, 'row')} without numbers", icon="⚠️"):
         for status, reason, number in lost:
             st.markdown(f"**{status}**, {count(number, 'row')}: {plain(reason) or 'no reason was given'}")
+
+
+def _show_warnings(table: pd.DataFrame) -> None:
+    """What may disturb the numbers, closed where numbers are to be had: they stand, with this beside them."""
+    found = warned(table)
+    if not found:
+        return
+    with st.expander(f"{count(int(table['warnings'].notna().sum()), 'row')} with warnings", icon="ℹ️"):
+        for text, number in found:
+            st.markdown(f"{count(number, 'row')}: {plain(text)}")

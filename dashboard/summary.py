@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections import Counter
 
 import pandas as pd
@@ -72,6 +73,21 @@ def unmeasured(table: pd.DataFrame) -> list[tuple[str, str, int]]:
     rows = table[table["status"] != "ok"]
     pairs = zip(rows["status"].astype(str), rows["status_reason"].fillna("").astype(str), strict=True)
     return [(status, reason, number) for (status, reason), number in Counter(pairs).most_common()]
+
+
+def warned(table: pd.DataFrame) -> list[tuple[str, int]]:
+    """What rows are warned of, whatever the figures in it, and in how many rows; the commonest first.
+
+    Warnings of one kind differ in their figures ("took 0.7 of 2 cores"): the first of a kind stands for all.
+    """
+    first: dict[str, str] = {}
+    kinds: Counter[str] = Counter()
+    for texts in table["warnings"].dropna().astype(str):
+        for text in dict.fromkeys(texts.split("; ")):
+            kind = re.sub(r"[\d.,+-]+%?", "#", text)
+            first.setdefault(kind, text)
+            kinds[kind] += 1
+    return [(first[kind], number) for kind, number in kinds.most_common()]
 
 
 def _positive(values: pd.Series) -> list[float]:

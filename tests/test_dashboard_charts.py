@@ -14,7 +14,7 @@ from dashboard.marks import log_ticks
 from dashboard.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
 from dashboard.palette import FAILED, UNRELIABLE
 from dashboard.speedup_map import speedup_map
-from dashboard.summary import headlines, unmeasured
+from dashboard.summary import headlines, unmeasured, warned
 from profiling.settings import SweepSettings
 from profiling.table import load_run
 from profiling.workload import Grid
@@ -204,3 +204,21 @@ def test_maps_of_many_layers_keep_room_for_the_titles_between_them(tmp_path, mon
     tops = [figure.layout[f"yaxis{number or ''}"].domain for number in (0, 2, 3, 4, 5, 6)]
     between = [above[0] - below[1] for above, below in itertools.pairwise(tops)]
     assert min(between) * (figure.layout.height - 50) >= 80  # of pixels: ticks, the axis's title, the next map's
+
+
+def test_warnings_of_one_kind_are_told_once_with_the_number_of_their_rows() -> None:
+    table = pd.DataFrame(
+        {
+            "warnings": [
+                "other processes took 0.7 of 2 cores: close them; 5 rounds only: go on",
+                "other processes took 1.2 of 2 cores: close them",
+                None,
+                "a clone strayed by 12%",
+            ]
+        }
+    )
+    assert warned(table) == [
+        ("other processes took 0.7 of 2 cores: close them", 2),
+        ("5 rounds only: go on", 1),
+        ("a clone strayed by 12%", 1),
+    ]
