@@ -43,6 +43,8 @@ def transplant(source: nn.Module, target: nn.Module) -> list[MappingEntry]:
     num_heads = next((sizes_of(layer, 1, 0)[1] for layer in (source, target) if sizes_of(layer, 1, 0)[1]), 1)
     given, _ = _roles(source, num_heads)
     wanted, reading = _roles(target, num_heads)
+    if reading is not None and reading.is_tied:
+        raise UnknownLayoutError(f"{type(target).__name__}: one weight is tied to several roles")
     if reading is not None and reading.is_shared:
         shared = next(one for one in reading.stored if one.is_shared)
         raise UnknownLayoutError(

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from mha.reading.building import BuildError, build_layer, sizes_of
-from mha.reading.calling import CallError, calling_of
+from mha.reading.calling import CallError, calling_of, output_of
 
 
 def class_with(signature):
@@ -134,3 +134,19 @@ def test_no_tensor_returned_is_said(body):
     layer = layer_with("x", body)
     with pytest.raises(CallError, match="without a tensor"):
         calling_of(layer)(layer, torch.ones(1, 2, 3))
+
+
+class Returned:
+    """An object with the output among its attributes."""
+
+    def __init__(self, output):
+        self.attentions, self.output = None, output
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [lambda x: {"out": {"hidden": x}}, lambda x: ((None, x), "weights"), lambda x: [Returned(x)]],
+)
+def test_the_output_is_found_in_what_holds_it(wrapped):
+    x = torch.ones(1, 2, 3)
+    assert output_of(wrapped(x), x.shape) is x

@@ -108,6 +108,7 @@ def test_the_official_layer_passes_in_all_its_parts():
 
     assert verdicts(check_consistency(make)) == {
         "self-attention, float32, inference": "pass",
+        "called again": "pass",
         "gradients": "pass",
         "cross-attention": "pass",
         "cross-attention with more keys than queries": "pass",
@@ -325,3 +326,86 @@ def test_grouped_queries_are_not_comparable_and_pass_the_other_way_round():
     assert [finding.fault for finding in report.diagnosis] == ["grouped-query"]
     assert "wk.weight is (32, 64)" in report.reason
     assert "copied into the official one and repeated where they are shared, it passes" in report.scope
+
+
+def faults(report):
+    return [finding.fault for finding in report.diagnosis]
+
+
+def test_a_mask_kept_from_the_first_length_fails():
+    class Stale(PlainAttention):
+        def masked(self, scores: Tensor) -> Tensor:
+            size = scores.shape[-1]
+            if getattr(self, "kept", None) is None or self.kept.shape[-1] < size:
+                self.kept = torch.ones(size, size, dtype=torch.bool).triu(1)
+            return scores.masked_fill(self.kept[-size:, -size:].roll(self.kept.shape[-1] - size, 1), -math.inf)
+
+    report = check_consistency(Stale)
+    assert (report.verdict, faults(report)) == ("fail", ["state-between-calls"])
+
+
+def test_a_mask_of_the_first_length_that_breaks_at_others_fails():
+    class Breaks(PlainAttention):
+        def masked(self, scores: Tensor) -> Tensor:
+            if not hasattr(self, "kept"):
+                self.kept = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            return scores.masked_fill(self.kept, -math.inf)
+
+    report = check_consistency(Breaks)
+    assert (report.verdict, faults(report)) == ("fail", ["state-between-calls"])
+    assert "raises after a call at another size" in report.reason
+
+
+def test_an_output_kept_for_its_shape_fails():
+    class Remembers(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            kept = self.__dict__.setdefault("kept", {})
+            if torch.is_grad_enabled():
+                return super().forward(x)
+            return kept.setdefault(x.shape, super().forward(x)).clone()
+
+    report = check_consistency(Remembers)
+    assert (report.verdict, faults(report)) == ("fail", ["state-between-calls"])
+
+
+def test_a_buffer_that_is_returned_again_fails():
+    class Reuses(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            out = super().forward(x)
+            if torch.is_grad_enabled():
+                return out
+            buffers = self.__dict__.setdefault("buffers", {})
+            return buffers.setdefault(x.shape, torch.empty_like(out)).copy_(out)
+
+    report = check_consistency(Reuses)
+    assert (report.verdict, faults(report)) == ("fail", ["output-overwritten"])
+
+
+def test_another_output_with_gradients_enabled_fails():
+    class Slips(PlainAttention):
+        def scaled(self, scores: Tensor) -> Tensor:
+            return scores if torch.is_grad_enabled() else super().scaled(scores)
+
+    report = check_consistency(Slips)
+    assert report.verdict == "fail"
+    assert "with gradients enabled the output is another" in report.reason
+
+
+def test_a_fault_in_train_mode_behind_dropout_is_seen():
+    class Hidden(PlainAttention):
+        def attn_weights(self, scores: Tensor) -> Tensor:
+            scores = scores * 2 if self.training else scores
+            return nn.functional.dropout(scores.softmax(-1), 0.1, training=self.training)
+
+    assert check_consistency(Hidden).verdict == "fail"
+
+
+def test_tied_weights_are_not_comparable_by_copying_in():
+    class Tied(PlainAttention):
+        def __init__(self, d_model: int, num_heads: int) -> None:
+            super().__init__(d_model, num_heads)
+            self.k_proj = self.q_proj
+
+    report = check_consistency(Tied)
+    assert (report.verdict, faults(report)) == ("not-comparable", ["shared-projection"])
+    assert "it passes" in report.scope

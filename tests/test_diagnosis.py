@@ -453,3 +453,58 @@ def test_a_layer_may_load_the_official_weights_itself():
     report = check_consistency(Odd, bias=False)
     assert report.verdict == "pass", str(report)
     assert report.mapping[0].theirs == "load_from_official"
+
+
+class Unprintable(BaseException):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ({"merge": lambda self, c: (_ for _ in ()).throw(Unprintable())}, "the layer raised Unprintable"),
+        ({"load_from_official": property(lambda self: 1 / 0)}, "to look at the layer raised ZeroDivisionError"),
+        ({"named_parameters": lambda self, **_: 1 / 0}, "ZeroDivisionError"),
+    ],
+)
+def test_a_layer_that_raises_in_odd_places_is_an_error_in_words(steps, words):
+    report = check_consistency(with_steps(**steps))
+    assert report.verdict == "error"
+    assert words in report.reason
+
+
+def test_odd_parameters_beside_the_weights_do_no_harm():
+    class Odd(PlainAttention):
+        def __init__(self, d_model: int, num_heads: int) -> None:
+            super().__init__(d_model, num_heads)
+            self.steps = nn.Parameter(torch.zeros(3, dtype=torch.int64), requires_grad=False)
+            self.few = nn.Parameter(torch.eye(3).to_sparse())
+            self.none = nn.Parameter(torch.zeros(0))
+
+    assert check_consistency(Odd).verdict == "pass"
+
+
+@pytest.mark.parametrize("count", [12, 20])
+def test_many_nameless_matrices_take_no_long_search(count):
+    class Many(nn.Module):
+        def __init__(self, d_model: int, num_heads: int) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(d_model, d_model) for _ in range(count))
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    assert check_consistency(Many).verdict in ("fail", "not-comparable")
+
+
+def test_what_a_layer_sets_for_the_whole_process_is_put_back():
+    class Sets(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            torch.set_default_dtype(torch.float64)
+            return super().forward(x)
+
+    check_consistency(Sets)
+    assert torch.get_default_dtype() == torch.float32

@@ -80,6 +80,9 @@ def finding_of_sharing(identity: Identity, asked: Shape) -> tuple[Finding, str]:
     with contextlib.suppress(Stopped):  # where it does not run at the shape asked for, at the small one
         trial, reading = identity.at(asked, _sharp(trial.dtype))
     assert reading is not None
+    if reading.is_tied:
+        place = "one weight is tied to several roles, and each of the official layer's has its own"
+        return Finding("shared-projection", "One weight is used in several roles: give each its own."), place
     shared = next(one for one in reading.stored if one.is_shared)
     shape = tuple(dict(trial.layer.named_parameters())[shared.names[0]].shape)
     place = (

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from mha.checking.trial import Stopped, Trial
+from mha.checking.trial import Stopped, Trial, is_fused
 from mha.checking.wording import short
 from mha.reading.layouts import Reading, parameters_of
 
@@ -47,7 +47,7 @@ def fairness_notes(trial: Trial, reading: Reading | None) -> list[str]:
             f"{', '.join(moving)} has no counterpart in the official layer and was left at its initial value; at "
             "another value the output is another."
         )
-    if _calls_fused_kernel(trial) and getattr(layer, "attends", None) != "fused":
+    if _calls_fused_kernel(trial) and not is_fused(layer):
         notes.append(
             "The layer calls scaled_dot_product_attention: compare its speed with the official layer's fused call "
             "(need_weights=False), not with its default one."
@@ -68,7 +68,7 @@ def _unmatched_that_matter(trial: Trial, reading: Reading | None) -> list[str]:
     try:
         before = trial.run()
         for name in reading.unmatched:
-            if not tensors[name].is_floating_point():
+            if not tensors[name].is_floating_point() or tensors[name].layout is not torch.strided:
                 continue
             kept = tensors[name].clone()
             tensors[name].add_(0.1).mul_(1.5)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mha.checking.diagnosis import TOLERANCES, equals
 from mha.checking.formula import Formula, attend
 from mha.checking.report import GradientComparison
+from mha.checking.surroundings import dropout_at_rest
 from mha.checking.trial import Stopped, Trial, called
 from mha.checking.wording import words
 from mha.reading.layouts import Reading, named_parameters, parameters_of
@@ -105,6 +106,8 @@ def _layer_gradients(trial: Trial, reading: Reading | None, upstream: Tensor) ->
     with _trainable_at_rest(trial):
         gradients = _backward(trial, upstream)
     found: dict[str, Tensor | None] = {INPUT: gradients[INPUT]}
+    if reading is None and all(gradients[name] is None for name, _ in trial.layer.named_parameters()):
+        raise Stopped("fail", "no gradient reaches any of its parameters: load_from_official may have cut them off")
     if reading is None or reading.is_shared:
         return found
     for one in reading.stored:
@@ -134,12 +137,14 @@ def _trainable_at_rest(trial: Trial) -> Iterator[None]:
     for module in dropouts:
         module.p = 0.0
     try:
-        first, second = (trial.run(seed=trial.how.seed + i) for i in range(2))
-        if not torch.equal(first, second):  # F.dropout and the like
+        with dropout_at_rest():  # F.dropout's as well
+            first, second = (trial.run(seed=trial.how.seed + i) for i in range(2))
+        if not torch.equal(first, second):  # a dropout of its own
             layer.eval()
         elif not equals(first.cpu().double(), in_eval.cpu().double(), TOLERANCES.get(trial.dtype, 1e-4)):
             raise Stopped("fail", "in train mode the output is another than in eval mode, though nothing random is on")
-        yield
+        with dropout_at_rest():
+            yield
     finally:
         layer.eval()
         for module, p in zip(dropouts, before):  # noqa: B905 - Python 3.8 has no strict=
@@ -159,6 +164,8 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
             parameter.retain_grad()
     with torch.enable_grad():
         output = called(trial.calling, trial.layer, x * 1.0, **trial.extra)
+        if not _agrees(output, trial):
+            raise Stopped("fail", "with gradients enabled the output is another than without")
         if not output.requires_grad:
             raise Stopped("fail", "the output takes no gradient: the layer computes under torch.no_grad() or detaches")
         try:
@@ -171,6 +178,12 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
     for parameter in frozen:
         parameter.requires_grad_(False)
     return gradients
+
+
+def _agrees(output: Tensor, trial: Trial) -> bool:
+    with torch.no_grad():
+        without = trial.run()
+    return equals(output.detach().cpu().double(), without.cpu().double(), TOLERANCES.get(trial.dtype, 1e-4))
 
 
 def _weighted(output: Tensor, upstream: Tensor) -> Tensor:

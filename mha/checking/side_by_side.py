@@ -9,7 +9,7 @@ from mha.checking.comparison import Comparison, compare_outputs
 from mha.checking.identification import Identity
 from mha.checking.report import ErrorMap, Shape
 from mha.checking.surroundings import threads_for
-from mha.checking.trial import Stopped, Trial
+from mha.checking.trial import Stopped, Trial, is_fused
 from mha.checking.wording import words
 from mha.official import call_official, causal_mask, fast_path
 from mha.oracle import AttentionWeights, oracle
@@ -72,7 +72,7 @@ def _official_outputs(
     """The official layer's output by the call that is compared with, and by its other program."""
     has_bias = any(role.startswith("b_") for role in trial.weights(reading))
     if need_weights is None:
-        need_weights = getattr(trial.layer, "attends", "explicit") != "fused"
+        need_weights = not is_fused(trial.layer)
     mask = None
     if identity.is_causal:
         mask = causal_mask(trial.shape.seq_len, dtype=trial.dtype, device=trial.how.device)

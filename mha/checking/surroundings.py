@@ -18,10 +18,15 @@ SMALL_WORK = 2**20  # multiplications for one weight and for the scores: a milli
 
 @contextlib.contextmanager
 def own_random_state(device: torch.device | str) -> Iterator[None]:
-    """Put the global random state back after: the CPU's, and a CUDA device's."""
+    """Put the global random state back after (the CPU's, and a CUDA device's), the default dtype and grad mode."""
     device = torch.device(device)
+    dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
+        try:
+            yield
+        finally:  # whatever a layer set for the whole process
+            torch.set_default_dtype(dtype)
+            torch.set_grad_enabled(grad)
 
 
 @contextlib.contextmanager

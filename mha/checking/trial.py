@@ -33,6 +33,11 @@ STATE_BETWEEN_CALLS = Finding(
 )
 
 
+def is_fused(layer: nn.Module) -> bool:
+    """Whether a layer says that it attends by torch's fused kernel."""
+    return any(vars(cls).get("attends") == "fused" for cls in type(layer).__mro__)
+
+
 class Stopped(Exception):
     """The check cannot go on at this shape; says which verdict that makes, why, and what was found."""
 
@@ -89,21 +94,28 @@ class Trial:
         Raises:
             Stopped: where it cannot be built or called, or its weights cannot be read.
         """
-        generator = torch.Generator().manual_seed(how.seed)
         layer = _built(how, shape, dtype)
         try:
-            calling = calling_of(layer, batch_first=how.batch_first)
+            return cls._of(layer, how, shape, dtype)
+        except (Stopped, KeyboardInterrupt):
+            raise
         except CallError as error:
             raise Stopped("error", str(error)) from error
+        except UnknownLayoutError as error:
+            raise Stopped("not-comparable", str(error)) from error
+        except Exception as error:  # attributes that raise, parameters that cannot be written to
+            raise Stopped("error", f"to look at the layer raised {words(error)}") from error
+
+    @classmethod
+    def _of(cls, layer: nn.Module, how: How, shape: Shape, dtype: torch.dtype) -> Trial:
+        generator = torch.Generator().manual_seed(how.seed)
+        calling = calling_of(layer, batch_first=how.batch_first)
         _initialised(layer, calling, how, shape, dtype)
         loaded, candidates = None, []
         if callable(getattr(layer, "load_from_official", None)):
             loaded = _loaded(layer, how, shape, dtype, generator)
         else:
-            try:
-                candidates = readings(layer, shape.d_model, shape.num_heads)
-            except UnknownLayoutError as error:
-                raise Stopped("not-comparable", str(error)) from error
+            candidates = readings(layer, shape.d_model, shape.num_heads)
             randomize_roles(layer, candidates, generator)
             _settle_biases(layer, candidates, how.bias)
         x = torch.randn(shape.batch_size, shape.seq_len, shape.d_model, generator=generator) * how.input_scale
@@ -206,7 +218,9 @@ def called(calling: Calling, layer: nn.Module, *inputs: Tensor, **extra: Any) ->
         raise Stopped("error", str(error)) from error
     except SystemExit as error:
         raise Stopped("error", f"the layer called exit({error.code!r})") from error
-    except Exception as error:  # whatever a user's layer raises is the answer
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a user's layer raises is the answer
         raise Stopped("error", f"the layer raised {words(error)}") from error
 
 
@@ -238,12 +252,16 @@ def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
             max_length=shape.seq_len,
         )
         _plain_parameters(layer, how)
-        return layer.to(device=how.device, dtype=dtype).eval()
+        layer = layer.to(device=how.device, dtype=dtype)
+        layer.eval()
+        return layer
     except BuildError as error:
         raise Stopped("error", str(error)) from error
     except SystemExit as error:
         raise Stopped("error", f"building the layer called exit({error.code!r})") from error
-    except Exception as error:  # whatever a user's constructor raises is the answer
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a user's constructor raises is the answer
         raise Stopped("error", f"building the layer raised {words(error)}") from error
 
 

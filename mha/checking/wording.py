@@ -9,7 +9,10 @@ MAX_WORDS = 300  # of a message from someone else's code
 
 def words(error: BaseException) -> str:
     """What someone else's exception says, in one line."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # its own __str__ raises
+        text = ""
     text = text if len(text) <= MAX_WORDS else text[:MAX_WORDS] + " ..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

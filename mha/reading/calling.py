@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
 from mha.reading.usual_names import CAUSAL_FLAG_NAMES, CONTEXT_NAMES, KEY_NAMES, MASK_NAMES, PADDING_NAMES, VALUE_NAMES
+
+MAX_NESTING = 3  # of what a layer returns
 
 
 class CallError(ValueError):
@@ -91,7 +93,7 @@ def calling_of(layer: nn.Module, *, batch_first: bool = True) -> Calling:
     """
     try:
         parameters = list(inspect.signature(layer.forward).parameters.values())
-    except (TypeError, ValueError):  # a scripted or compiled layer
+    except Exception:  # a scripted or compiled layer, or a forward that cannot be looked at
         return Calling(batch_first=batch_first)
     takes = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not takes:
@@ -145,11 +147,25 @@ def output_of(returned: Any, shape: Any) -> Tensor:
     """
     if isinstance(returned, Tensor):
         return returned
-    items = list(returned.values()) if isinstance(returned, Mapping) else returned
-    tensors = [item for item in items if isinstance(item, Tensor)] if isinstance(items, (tuple, list)) else []
+    tensors = list(_tensors_in(returned, MAX_NESTING))
     if not tensors:
         raise CallError(f"the layer returned a {type(returned).__name__} without a tensor in it, not a tensor")
     return next((tensor for tensor in tensors if tensor.shape == shape), tensors[0])
+
+
+def _tensors_in(returned: Any, depth: int) -> Iterator[Tensor]:
+    """The tensors in a tuple, a list, a mapping, or the attributes of an object such as a dataclass."""
+    if isinstance(returned, Tensor):
+        yield returned
+    elif depth > 0:
+        if isinstance(returned, Mapping):
+            items: Iterable[Any] = returned.values()
+        elif isinstance(returned, (tuple, list)):
+            items = returned
+        else:
+            items = getattr(returned, "__dict__", {}).values()
+        for item in items:
+            yield from _tensors_in(item, depth - 1)
 
 
 def _is_side(parameter: inspect.Parameter) -> bool:

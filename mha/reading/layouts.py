@@ -37,12 +37,14 @@ class Reading:
         unmatched: names of parameters that have no counterpart in the official layer.
         sizes: letter -> size, see :mod:`mha.reading.storage`.
         by_search: whether names left the roles open.
+        is_tied: whether one tensor is stored under the names of several roles.
     """
 
     stored: tuple[Stored, ...]
     unmatched: tuple[str, ...]
     sizes: Mapping[str, int]
     by_search: bool = False
+    is_tied: bool = False
 
     @property
     def roles(self) -> frozenset[str]:
@@ -60,7 +62,7 @@ class Reading:
     @property
     def is_shared(self) -> bool:
         """Whether heads or roles share values, so that the official layer's weights cannot all be copied in."""
-        return any(one.is_shared for one in self.stored)
+        return self.is_tied or any(one.is_shared for one in self.stored)
 
     def read(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Role -> values: weights (E, E) out x in, biases (E). Of parameters, or of tensors shaped like them."""
@@ -75,6 +77,8 @@ class Reading:
         Raises:
             UnknownLayoutError: where heads share values and the others have no place.
         """
+        if self.is_tied:
+            raise UnknownLayoutError("one weight is tied to several roles: it has no place for weights of each")
         for one in self.stored:
             if one.is_shared:
                 raise UnknownLayoutError(f"{one.label} is shared by several heads: it has no place for weights of each")

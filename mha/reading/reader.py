@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mha.reading.storage import Axes
 
 MAX_READINGS = 400
+# Of matrices that no name tells: the first so many, in so many ways; more cannot be told apart in a second.
+MAX_LOOSE = 6
+MAX_WAYS = 360
 
 # Names that have settled what they pack; of others (``to_qvk``) the letters' order may mean nothing.
 SETTLED_PACKS = (("q", "k", "v"), ("k", "v"))
@@ -35,9 +38,10 @@ def readings(layer: nn.Module, d_model: int, num_heads: int) -> list[Reading]:
 def is_readable(layer: nn.Module, d_model: int, num_heads: int) -> bool:
     """Whether the layer's parameters can be read at these sizes as weights of which every head has its own."""
     try:
-        return any(not reading.is_shared for reading in readings(layer, d_model, num_heads)[:1])
+        first = readings(layer, d_model, num_heads)[0]
     except UnknownLayoutError:
         return False
+    return not any(one.is_shared for one in first.stored)
 
 
 class _Reader:
@@ -71,8 +75,8 @@ class _Reader:
                 self.weights.setdefault(told, []).append(name)
             elif tensor.numel() > 1 or self.sizes["E"] == 1:  # not a gate or a temperature
                 loose.append(name)
-        named = {self.tensors[name].data_ptr() for names in self.weights.values() for name in names}
-        self.loose = self._units([name for name in loose if self.tensors[name].data_ptr() not in named])
+        named = {_memory(self.tensors[name]) for names in self.weights.values() for name in names}
+        self.loose = self._units([name for name in loose if _memory(self.tensors[name]) not in named])
         if not any("o" in told for told in self.weights):
             self._find_plain_output()
         owners = {_module(name): told for told, names in self.weights.items() for name in names}
@@ -227,11 +231,11 @@ class _Reader:
         if not missing or not self.loose:
             return [[]]
         wanted = tuple(role for role in missing if role != "o")
-        square = [unit for unit in self.loose if self._orders(self._shape(unit), "HDE")]
+        square = [unit for unit in self.loose if self._orders(self._shape(unit), "HDE")][:MAX_LOOSE]
         ways = self._packed_ways(wanted, square, missing)
         for count in (len(missing), len(wanted)):
             if not ways and count and len(square) >= count:
-                for units in itertools.permutations(square, count):
+                for units in itertools.islice(itertools.permutations(square, count), MAX_WAYS):
                     ways.append([self._stored((r,), unit)[:4] for r, unit in zip(missing, units)])  # noqa: B905
         if not ways and wanted and square:  # fewer matrices than roles: one for several
             one = self._each(wanted, square[0], self._shape(square[0]), "HDE")
@@ -265,7 +269,8 @@ class _Reader:
         used = {name for one in everything for name in one.names}
         unmatched = tuple(name for name in self.tensors if name not in used)
         sizes = {**self.sizes, "R": max([len(one.roles) for one in everything if "R" in one.letters] or [1])}
-        return Reading(tuple(everything), unmatched, sizes, by_search)
+        used_twice = len({_memory(self.tensors[name]) for name in used}) < len(used)
+        return Reading(tuple(everything), unmatched, sizes, by_search, used_twice)
 
     def _bias_groups(self, weights: list[Stored]) -> list[tuple[tuple[str, ...], list[str]]]:
         """Biases by the roles of their names; those of loose weights by the roles that these were given."""
@@ -330,6 +335,14 @@ def _owned(layer: nn.Module) -> Iterable[tuple[nn.Module, str]]:
     for prefix, module in layer.named_modules():
         for name, _ in module.named_parameters(recurse=False):
             yield module, f"{prefix}.{name}" if prefix else name
+
+
+def _memory(tensor: Tensor) -> object:
+    """The same for two names of one tensor."""
+    try:
+        return tensor.data_ptr(), tensor.shape
+    except RuntimeError:  # a sparse one has none
+        return id(tensor)
 
 
 def _module(name: str) -> str:
