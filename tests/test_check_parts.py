@@ -109,6 +109,8 @@ def test_the_official_layer_passes_in_all_its_parts():
     assert verdicts(check_consistency(make)) == {
         "self-attention, float32, inference": "pass",
         "called again": "pass",
+        "other numbers of heads": "pass",
+        "cross-attention with fewer keys than queries": "pass",
         "gradients": "pass",
         "cross-attention": "pass",
         "cross-attention with more keys than queries": "pass",
@@ -409,3 +411,43 @@ def test_tied_weights_are_not_comparable_by_copying_in():
     report = check_consistency(Tied)
     assert (report.verdict, faults(report)) == ("not-comparable", ["shared-projection"])
     assert "it passes" in report.scope
+
+
+@pytest.mark.parametrize(
+    ("is_hit", "told"),
+    [
+        (lambda x: x.shape[0] == 1, "batch 1, seq_len 7"),
+        (lambda x: x.shape[1] == 1, "batch 2, seq_len 1"),
+        (lambda x: x.shape[1] > 31, "batch 4, seq_len 40"),
+        (lambda x: x.abs().max() > 12, "eight times as large"),
+        (lambda x: not x.is_contiguous(), "not contiguous"),
+    ],
+)
+def test_what_is_wrong_for_some_inputs_only_fails(is_hit, told):
+    class Sometimes(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * (1.01 if is_hit(x) else 1.0)
+
+    report = check_consistency(Sometimes)
+    assert report.verdict == "fail"
+    assert told in report.reason
+
+
+def test_what_is_wrong_for_some_numbers_of_heads_only_fails():
+    class Sometimes(PlainAttention):
+        def scaled(self, scores: Tensor) -> Tensor:
+            return scores if self.num_heads == 8 else super().scaled(scores)
+
+    report = check_consistency(Sometimes)
+    assert report.verdict == "fail"
+    assert "wrong at d_model 24, 8 heads" in report.reason
+
+
+def test_a_layer_that_returns_a_wider_dtype_passes_and_is_noted():
+    class Wider(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x).double()
+
+    report = check_consistency(Wider)
+    assert report.verdict == "pass", str(report)
+    assert any("returns float64 for float32" in note for note in report.notes)

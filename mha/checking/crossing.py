@@ -35,7 +35,11 @@ def check_cross_attention(
     """
     parts, findings, limits = [], [], []
     seq_len = trial.shape.seq_len
-    for num_keys, name in ((seq_len, "cross-attention"), (seq_len + 4, "cross-attention with more keys than queries")):
+    for num_keys, name in (
+        (seq_len, "cross-attention"),
+        (seq_len + 4, "cross-attention with more keys than queries"),
+        (max(1, seq_len - 3), "cross-attention with fewer keys than queries"),
+    ):
         generator = torch.Generator().manual_seed(trial.how.seed + 5)
         sides = [
             torch.randn(trial.x.shape[0], num_keys, trial.x.shape[-1], generator=generator).to(trial.x)

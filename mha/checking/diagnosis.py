@@ -48,10 +48,11 @@ class Observation:
     @classmethod
     def of(cls, inputs: Sequence[Tensor], output: Tensor, num_heads: int, allowed: Tensor | None = None) -> Observation:
         """One run with one input, or with three: query, key and value."""
+        dtype = inputs[0].dtype  # what it computes in, whatever it returns
         query, *sides = (x.detach().cpu().double() for x in inputs)
         key, value = sides if sides else (None, None)
         allowed = None if allowed is None else allowed.cpu()
-        return cls(query, key, value, output.detach().cpu().double(), num_heads, output.dtype, allowed)
+        return cls(query, key, value, output.detach().cpu().double(), num_heads, dtype, allowed)
 
     def is_given_by(self, formula: Formula, weights: Mapping[str, Tensor]) -> bool:
         """Whether a formula with these weights (float64) gives the output."""

@@ -13,7 +13,7 @@ from mha.checking.gradients import compare_gradients
 from mha.checking.identification import Identity
 from mha.checking.masks import check_mask
 from mha.checking.report import Finding, GradientComparison, Part
-from mha.checking.reuse import check_reuse
+from mha.checking.reuse import check_other_heads, check_reuse
 from mha.checking.side_by_side import compare_at
 from mha.checking.surroundings import threads_for
 from mha.checking.trial import Stopped
@@ -47,6 +47,9 @@ def _check_parts(identity: Identity, gradients: bool) -> Parts:
     found, trial = Parts(), identity.trial
     weights = trial.weights(identity.reading)
     found.add(*check_reuse(identity))
+    other_heads = check_other_heads(identity)
+    if other_heads is not None:
+        found.add(other_heads)
     if gradients:
         _check_gradients(identity, found)
     if trial.calling.takes_keys_and_values and identity.base is RIGHT:

@@ -272,6 +272,10 @@ def _plain_parameters(layer: nn.Module, how: How) -> None:
     except ImportError:  # before torch 1.9
         return
     for name, module in list(layer.named_modules()):
+        own = [key for key, _ in module.named_parameters(recurse=False)]
+        for tensor in [key[:-2] for key in own if key.endswith("_g")]:  # torch's old weight_norm
+            if f"{tensor}_v" in own:
+                torch.nn.utils.remove_weight_norm(module, tensor)
         if not parametrize.is_parametrized(module):
             continue
         for tensor in list(module.parametrizations):
