@@ -14,7 +14,7 @@ from plotly.subplots import make_subplots
 from dashboard import formatting
 from dashboard.axes import SIZES, View, label
 from dashboard.marks import Floor, add_marks, floor_of, is_finite, log_ticks, top_of
-from dashboard.metrics import Metric, passes_check, with_memory_ratio
+from dashboard.metrics import NOT_COMPARABLE, Metric, counts_in_mean, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 
 PANEL_HEIGHT = 220
@@ -112,7 +112,7 @@ def _add_series(
     y = [scale.floor.at if scale.floor and value <= 0 else value * scale.factor for value in rows[metric.column]]
     if metric.low and metric.high:
         figure.add_trace(_band(rows, metric, scale, style, name, x), **place)
-    greyed = metric.compares & ~passes_check(rows) & rows["check_verdict"].notna()
+    greyed = metric.compares & ~counts_in_mean(rows) & rows["check_verdict"].notna()
     is_first = name not in {trace.legendgroup for trace in figure.data if trace.showlegend}
     figure.add_trace(
         go.Scatter(
@@ -156,6 +156,8 @@ def _hover(row: Mapping[Any, Any], metric: Metric, is_greyed: bool) -> str:
         lines.append(f"reference: {row['reference']}")
     if is_greyed:
         lines.append(f"does not count: its check says {row['check_verdict']}")
+    elif metric.compares and row["check_verdict"] == NOT_COMPARABLE:
+        lines.append("not comparable: timed with its own weights")
     lines.append(
         f"batch {row['batch_size']}, seq_len {row['seq_len']}, heads {row['num_heads']}, d_model {row['d_model']}"
     )

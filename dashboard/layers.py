@@ -6,7 +6,8 @@ They are never typed into the page, which would let whoever reaches it run any f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from profiling.layers import EXAMPLE, LayerFile, find_layer, is_layer, source_files
 from profiling.workload import GridError
@@ -53,6 +54,13 @@ def parse(arguments: Sequence[str]) -> Layers:
 def name_of(contender: str) -> str:
     """The class or function of one's own layer, for a title; a built-in contender's own name."""
     return contender.rpartition(":")[2]
+
+
+def names_of(contenders: Iterable[str]) -> dict[str, str]:
+    """Each contender's name as `name_of` has it, or in full where two of them would share it."""
+    known = list(dict.fromkeys(contenders))
+    times = Counter(name_of(contender) for contender in known)
+    return {contender: name_of(contender) if times[name_of(contender)] == 1 else contender for contender in known}
 
 
 def file_of(contender: str) -> str:

@@ -68,7 +68,7 @@ def _show_headline(headline: Headline) -> None:
         numbers.metric(
             "speed-up",
             ratio(headline.speedup),
-            help="Geometric mean over the shapes that both completed and whose check passes. Above 1 is faster.",
+            help="Geometric mean over the shapes that both completed and whose check does not fail. Above 1 is faster.",
         )
         numbers.metric(
             "memory", ratio(headline.memory_ratio), help="Geometric mean of the ratio to the reference's peak."
@@ -128,7 +128,8 @@ def _show_map(run: Run, table: pd.DataFrame, view: View) -> None:
     figure = speedup_map(table, view.x, values_of(run))
     st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table))
     st.caption(
-        "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count."
+        "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count; "
+        "one with ≠ is of another design, timed with its own weights."
     )
 
 

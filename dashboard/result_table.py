@@ -7,22 +7,25 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.metrics import passes_check
+from dashboard.layers import names_of
+from dashboard.metrics import counts_in_mean
 from dashboard.palette import UNRELIABLE
 from profiling.columns import REPORT_COLUMNS, Column
 
 # What is looked for first; the others follow in the report's order.
 FIRST = (
-    *("contender", "reference", "batch_size", "seq_len", "num_heads", "d_model", "status"),
-    *("latency_median_ms", "speedup", "peak_memory_mib", "max_abs_error", "error_ratio", "check_verdict"),
+    *("contender", "batch_size", "seq_len", "num_heads", "d_model", "latency_median_ms"),
+    *("speedup", "speedup_low", "speedup_high", "speed_verdict", "noise_floor", "check_verdict"),
+    *("max_abs_error", "peak_memory_mib", "reference", "status", "error_ratio"),
 )
 # Beyond this many rows the grey of unreliable speed-ups costs more time than it is worth.
 MAX_STYLED_ROWS = 2_000
 
 
 def show_table(table: pd.DataFrame) -> None:
-    """Draws all rows; a speed-up whose row does not pass the check is grey."""
-    shown = table[column_order(table)]
+    """Draws all rows; a speed-up that does not count is grey."""
+    names = names_of(table["contender"])
+    shown = table[column_order(table)].assign(contender=table["contender"].map(names))
     st.dataframe(
         _styled(shown) if len(shown) <= MAX_STYLED_ROWS else shown,
         hide_index=True,
@@ -46,7 +49,7 @@ def column_order(table: pd.DataFrame) -> list[str]:
 def _styled(shown: pd.DataFrame) -> Any:
     if "speedup" not in shown or "check_verdict" not in shown:
         return shown
-    grey = ~passes_check(shown)
+    grey = ~counts_in_mean(shown)
     return shown.style.apply(
         lambda column: [f"color: {UNRELIABLE}" if is_grey else "" for is_grey in grey], subset=["speedup"]
     )

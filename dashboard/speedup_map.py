@@ -11,9 +11,11 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dashboard.axes import CONTENDER, label
+from dashboard.axes import CONTENDER, SIZES, label
 from dashboard.charts import select
 from dashboard.formatting import axis_label, axis_value, ratio
+from dashboard.layers import names_of
+from dashboard.metrics import NOT_COMPARABLE
 from profiling.settings import reference_of
 
 ROW_HEIGHT = 34
@@ -32,26 +34,35 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
     down = [axis for axis in axes if axis not in (x, CONTENDER)]
     combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
     columns = list(axes.get(x, ())) or sorted(table[x].dropna().unique())
+    across = [axis_value(x, value) for value in columns]
+    down_names = [label(where) or _fixed_sizes(compared, x) for where in combinations]
+    names = names_of(contenders)
     num_maps = max(1, len(contenders))
     room = num_maps * (len(combinations) * ROW_HEIGHT + AXES_HEIGHT)
     figure = make_subplots(
         rows=num_maps,
         cols=1,
         vertical_spacing=AXES_HEIGHT / room if num_maps > 1 else 0,
-        subplot_titles=[f"{name} over {references[name]}" for name in contenders],
+        subplot_titles=[f"{names[name]} over {references[name]}" for name in contenders],
     )
     for position, name in enumerate(contenders):
         rows = select(compared, {CONTENDER: name})
         cells = [[_cell(select(rows, {**where, x: value})) for value in columns] for where in combinations]
-        figure.add_trace(_heatmap(cells, x, columns, combinations), position + 1, 1)
-        figure.add_trace(_unreliable(cells, x, columns, combinations), position + 1, 1)
-    _finish(figure, x, columns, combinations, _bound(compared))
+        figure.add_trace(_heatmap(cells, across, down_names), position + 1, 1)
+        figure.add_trace(_unreliable(cells, across, down_names), position + 1, 1)
+    _finish(figure, axis_label(x), across, down_names, _bound(compared))
     return figure
 
 
 def _references_in(compared: pd.DataFrame) -> dict[str, str]:
     """What each contender was compared with in this run, where it has rows."""
     return dict(zip(compared["contender"].astype(str), compared["reference"].astype(str), strict=True))
+
+
+def _fixed_sizes(compared: pd.DataFrame, x: str) -> str:
+    """What all points of a map with one row share: `batch size 2 · heads 4`."""
+    sizes = [size for size in SIZES if size != x and not compared.empty]
+    return label({size: compared[size].iloc[0] for size in sizes}) or " "
 
 
 def _cell(rows: pd.DataFrame) -> tuple[float | None, str, str]:
@@ -65,21 +76,19 @@ def _cell(rows: pd.DataFrame) -> tuple[float | None, str, str]:
     if pd.isna(row["speedup"]):
         return None, "–", f"no speed-up: {row['reference']} was not measured here"
     speedup = float(row["speedup"])
+    told = f"{ratio(speedup)} over {row['reference']}"
+    if row["check_verdict"] == NOT_COMPARABLE:
+        return math.log2(speedup), f"≠ {ratio(speedup)}", f"{told}; not comparable: timed with its own weights"
     if row["check_verdict"] != "pass":
         verdict = "was not made" if pd.isna(row["check_verdict"]) else f"says {row['check_verdict']}"
         return None, f"({ratio(speedup)})", f"{ratio(speedup)}, which does not count: its check {verdict}"
-    return math.log2(speedup), ratio(speedup), f"{ratio(speedup)} over {row['reference']}"
+    return math.log2(speedup), ratio(speedup), told
 
 
-def _heatmap(
-    cells: list[list[tuple[float | None, str, str]]],
-    x: str,
-    columns: Sequence[Any],
-    combinations: Sequence[Mapping[str, Any]],
-) -> go.Heatmap:
+def _heatmap(cells: list[list[tuple[float | None, str, str]]], across: list[str], down: list[str]) -> go.Heatmap:
     return go.Heatmap(
-        x=[axis_value(x, value) for value in columns],
-        y=[label(where) or " " for where in combinations],
+        x=across,
+        y=down,
         z=[[cell[0] for cell in row] for row in cells],
         text=[["" if cell[0] is None else cell[1] for cell in row] for row in cells],
         customdata=[[cell[2] for cell in row] for row in cells],
@@ -92,17 +101,12 @@ def _heatmap(
     )
 
 
-def _unreliable(
-    cells: list[list[tuple[float | None, str, str]]],
-    x: str,
-    columns: Sequence[Any],
-    combinations: Sequence[Mapping[str, Any]],
-) -> go.Scatter:
+def _unreliable(cells: list[list[tuple[float | None, str, str]]], across: list[str], down: list[str]) -> go.Scatter:
     """The text of cells without a colour, in grey."""
     written = [
-        (axis_value(x, value), label(where) or " ", cell[1], cell[2])
-        for where, row in zip(combinations, cells, strict=True)
-        for value, cell in zip(columns, row, strict=True)
+        (at_x, at_y, cell[1], cell[2])
+        for at_y, row in zip(down, cells, strict=True)
+        for at_x, cell in zip(across, row, strict=True)
         if cell[0] is None and cell[1]
     ]
     return go.Scatter(
@@ -122,16 +126,12 @@ def _bound(compared: pd.DataFrame) -> float:
     return max([*logs, math.log2(1.1)])
 
 
-def _finish(
-    figure: go.Figure, x: str, columns: Sequence[Any], combinations: Sequence[Mapping[str, Any]], bound: float
-) -> None:
+def _finish(figure: go.Figure, title: str, across: list[str], down: list[str], bound: float) -> None:
     num_maps = sum(isinstance(trace, go.Heatmap) for trace in figure.data)
-    across = [axis_value(x, value) for value in columns]
-    down = [label(where) or " " for where in combinations]
     # Ranges and categories by hand: a map that is still empty has its cells where they will be.
-    figure.update_xaxes(
-        type="category", categoryarray=across, range=[-0.5, len(across) - 0.5], showgrid=False, title=axis_label(x)
-    )
+    figure.update_xaxes(type="category", categoryarray=across, range=[-0.5, len(across) - 0.5], showgrid=False)
+    # Under the last map alone: between two it would meet the title of the next.
+    figure.update_xaxes(title={"text": title, "standoff": 6}, row=max(1, num_maps), col=1)
     figure.update_yaxes(
         type="category", categoryarray=down, range=[len(down) - 0.5, -0.5], showgrid=False, automargin=True
     )

@@ -9,7 +9,9 @@ from collections import Counter
 
 import pandas as pd
 
-from dashboard.metrics import passes_check, with_memory_ratio
+from dashboard.metrics import NOT_COMPARABLE, counts_in_mean, with_memory_ratio
+
+SPEED_VERDICTS = ("faster", "slower", "same", "unsure", "provisional")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,10 +19,13 @@ class Headline:
     """One contender against its reference.
 
     Attributes:
-        speedup: geometric mean over the `num_speedups` shapes that both completed and whose check passes.
+        speedup: geometric mean over the `num_speedups` shapes that both completed and whose check does not fail.
+        verdicts: what may be claimed of those speed-ups, each with its number of shapes, the surest first.
+        replicates: the fewest and the most replicates behind them.
         memory_ratio: geometric mean of peak memory / the reference's, over `num_memory_ratios` shapes.
         max_abs_error: the largest over `num_checked` shapes; inf where an output was not finite.
-        num_failed_checks: shapes at which the check does not pass; their speed-up is not in the mean.
+        num_failed_checks: shapes at which the check fails or raises; their speed-up is not in the mean.
+        num_not_comparable: shapes at which the weights cannot correspond; their speed-up is in the mean.
         num_unmeasured: shapes without numbers, points that no layer can have left aside.
     """
 
@@ -28,11 +33,14 @@ class Headline:
     reference: str
     speedup: float | None
     num_speedups: int
+    verdicts: tuple[tuple[str, int], ...]
+    replicates: tuple[int, int]
     memory_ratio: float | None
     num_memory_ratios: int
     max_abs_error: float | None
     num_checked: int
     num_failed_checks: int
+    num_not_comparable: int
     num_unmeasured: int
 
 
@@ -44,8 +52,10 @@ def headlines(table: pd.DataFrame) -> list[Headline]:
 
 
 def _headline(contender: str, rows: pd.DataFrame) -> Headline:
-    passing = passes_check(rows)
-    speedups = _positive(rows.loc[passing, "speedup"])
+    counting = counts_in_mean(rows)
+    speedups = _positive(rows.loc[counting, "speedup"])
+    claimed = rows[counting & rows["speedup"].notna() & rows["speed_verdict"].notna()]
+    replicates = [int(number) for number in claimed["num_replicates"].dropna()] or [0]
     ratios = _positive(rows["memory_ratio"])
     errors = rows["max_abs_error"].dropna()
     unmeasured = ~rows["status"].isin(["ok", "invalid"])
@@ -54,13 +64,20 @@ def _headline(contender: str, rows: pd.DataFrame) -> Headline:
         reference=str(rows["reference"].iloc[0]),
         speedup=geometric_mean(speedups),
         num_speedups=len(speedups),
+        verdicts=tuple((name, number) for name in SPEED_VERDICTS if (number := _number(claimed, name))),
+        replicates=(min(replicates), max(replicates)),
         memory_ratio=geometric_mean(ratios),
         num_memory_ratios=len(ratios),
         max_abs_error=None if errors.empty else float(errors.max()),
         num_checked=int(rows["check_verdict"].notna().sum()),
-        num_failed_checks=int((rows["check_verdict"].notna() & ~passing).sum()),
+        num_failed_checks=int((rows["check_verdict"].notna() & ~counting).sum()),
+        num_not_comparable=int(rows["check_verdict"].eq(NOT_COMPARABLE).sum()),
         num_unmeasured=int(unmeasured.sum()),
     )
+
+
+def _number(claimed: pd.DataFrame, verdict: str) -> int:
+    return int(claimed["speed_verdict"].eq(verdict).sum())
 
 
 def geometric_mean(values: list[float]) -> float | None:

@@ -1,5 +1,6 @@
 """Charts are checked on their data: what a person would read off them."""
 
+import dataclasses
 import itertools
 import math
 
@@ -10,9 +11,11 @@ from dashboard_samples import make_run, without_numbers
 
 from dashboard.axes import ALL_OTHERS, View, others, panel_axes, panel_values, series_options, values_of, x_options
 from dashboard.charts import line_chart
+from dashboard.headline_text import headline_caption
 from dashboard.marks import log_ticks
 from dashboard.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
 from dashboard.palette import FAILED, UNRELIABLE
+from dashboard.result_table import column_order
 from dashboard.speedup_map import speedup_map
 from dashboard.summary import headlines, unmeasured, warned
 from profiling.settings import SweepSettings
@@ -142,6 +145,32 @@ def test_the_headline_is_a_geometric_mean_over_shapes_that_both_completed_and_th
     assert custom.max_abs_error == math.inf
 
 
+def test_the_caption_says_what_may_be_claimed_of_a_speedup(table):
+    custom = headlines(table)[0]
+    assert headline_caption(custom).startswith("mean over 2 shapes · provisional (1 replicate) · :red[**check not")
+    several = table.assign(speed_verdict=table["speed_verdict"].where(table["point"] == 1, "faster"))
+    assert " · faster at 3, provisional at 1 of 4 · " in headline_caption(
+        headlines(several.assign(check_verdict=table["check_verdict"].where(table["point"] == 5, "pass")))[0]
+    )
+    few = dataclasses.replace(custom, replicates=(2, 4))
+    assert "provisional (2 to 4 replicates)" in headline_caption(few)
+
+
+def test_a_layer_of_another_design_has_a_speedup_that_is_marked_and_not_called_broken(run, table):
+    other = table.assign(check_verdict=table["check_verdict"].where(table["check_verdict"].isna(), "not-comparable"))
+    custom = headlines(other)[0]
+    assert (custom.num_failed_checks, custom.num_not_comparable, custom.num_speedups) == (0, 5, 4)
+    told = headline_caption(custom)
+    assert "≠ not comparable at 5 of 5 (weights have no counterpart): timed with its own weights" in told
+    assert "check" not in told
+    assert ":red[" not in told
+    cells = next(trace for trace in speedup_map(other, "seq_len", values_of(run)).data if isinstance(trace, go.Heatmap))
+    assert cells.text[1][2] == "≠ 4.00×"
+    line = lines(draw(run, other, SPEEDUP), "custom")[0]
+    assert UNRELIABLE not in line.marker.color
+    assert "timed with its own weights" in line.text[0]
+
+
 def test_points_without_numbers_are_counted_with_their_reason(table):
     assert unmeasured(table) == [
         ("oom", "out of memory: 3 GiB asked for", 1),
@@ -200,10 +229,25 @@ def test_maps_of_many_layers_keep_room_for_the_titles_between_them(tmp_path, mon
     run = make_run(tmp_path / "r", grid=grid, settings=settings)
     figure = speedup_map(load_run(tmp_path / "r"), "seq_len", values_of(run))
     titles = [note.text for note in figure.layout.annotations]
-    assert titles == [f"{name} over official-fused" for name in own]
+    assert titles == [f"Layer{number} over official-fused" for number in range(6)]
     tops = [figure.layout[f"yaxis{number or ''}"].domain for number in (0, 2, 3, 4, 5, 6)]
     between = [above[0] - below[1] for above, below in itertools.pairwise(tops)]
-    assert min(between) * (figure.layout.height - 50) >= 80  # of pixels: ticks, the axis's title, the next map's
+    assert min(between) * (figure.layout.height - 50) >= 80  # of pixels: ticks, the next map's title
+    assert [figure.layout[f"xaxis{number or ''}"].title.text for number in (0, 5, 6)] == [None, None, "sequence length"]
+
+
+def test_a_map_of_one_row_names_what_is_fixed(tmp_path):
+    grid = Grid(batch_size=(2,), seq_len=(3, 5), num_heads=(7,), d_model=14, device="cpu")
+    run = make_run(tmp_path / "r", grid=grid)
+    cells = next(trace for trace in speedup_map(load_run(tmp_path / "r"), "seq_len", values_of(run)).data)
+    assert list(cells.y) == ["batch size 2 · heads 7"]
+
+
+def test_the_table_has_the_compact_columns_first(table):
+    columns = column_order(table)
+    assert columns[:6] == ["contender", "batch_size", "seq_len", "num_heads", "d_model", "latency_median_ms"]
+    assert columns.index("speedup") < columns.index("speed_verdict") < columns.index("check_verdict")
+    assert columns.index("peak_memory_mib") < columns.index("reference")
 
 
 def test_warnings_of_one_kind_are_told_once_with_the_number_of_their_rows() -> None:

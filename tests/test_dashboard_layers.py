@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from dashboard.layers import Layers, file_of, name_of, parse, stamp
+from dashboard.layers import Layers, file_of, name_of, names_of, parse, stamp
 from dashboard.palette import style_of
 
 
@@ -57,6 +57,12 @@ def test_only_layers_of_ones_own_can_be_unregistered():
 def test_a_layer_has_a_name_and_a_file_and_a_built_in_one_has_a_name():
     assert (name_of("parts/b.py:B.C"), file_of("parts/b.py:B.C")) == ("B.C", "parts/b.py")
     assert (name_of("custom-fused"), file_of("custom-fused")) == ("custom-fused", "")
+
+
+def test_a_name_that_two_layers_share_is_told_in_full():
+    assert names_of(["custom", "a.py:A", "b.py:A", "b.py:B", "a.py:A"]) == {
+        **{"custom": "custom", "a.py:A": "a.py:A", "b.py:A": "b.py:A", "b.py:B": "B"}
+    }
 
 
 def test_the_stamp_of_a_layer_changes_with_its_file_and_with_what_it_imports(here):
