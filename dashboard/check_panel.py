@@ -67,9 +67,10 @@ def cheapest_point(wish: Wish, machine: Machine | None) -> Workload | None:
 
 
 def checked_contenders(wish: Wish) -> tuple[str, ...]:
-    """The contenders that have a reference to be checked against."""
+    """The contenders that have a reference to be checked against: layers of one's own first."""
     settings = wish.settings
-    return tuple(name for name in settings.contenders if settings.reference_of(name)) if settings else ()
+    found = [name for name in settings.contenders if settings.reference_of(name)] if settings else []
+    return tuple(sorted(found, key=lambda name: not is_layer(name)))
 
 
 def _answers(wish: Wish, contenders: tuple[str, ...], was_pending: bool) -> None:
@@ -111,15 +112,15 @@ def _show_report(report: Report) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.badge(words, color=color)
         st.markdown(f"max error **{text.measured(report)}**")
-    st.caption(text.evidence(report))
-    itself = " · ".join(filter(None, [text.gradients(report), text.planted(report)]))
-    if itself:
-        st.caption(itself)
     diagnosis = text.diagnosis(report)
     for _, sentence in diagnosis:
         st.markdown(f"**{text.sentence(sentence)}**")
     if report["verdict"] != "pass" and not diagnosis:
         st.markdown(text.sentence(report["reason"]))
+    st.caption(text.evidence(report))
+    itself = " · ".join(filter(None, [text.gradients(report), text.planted(report)]))
+    if itself:
+        st.caption(itself)
     with st.expander("Shapes and weights"):
         if diagnosis:
             st.caption(text.sentence(report["reason"]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
-from dashboard.formatting import count, error
+from dashboard.formatting import count, digits, error
 from dashboard.palette import FAILED
 from dashboard.report_text import Report
 
@@ -16,6 +17,8 @@ from dashboard.report_text import Report
 LOWEST, HIGHEST = 1e-8, 1.0
 IDENTICAL = "#B0B0B0"
 ROW_HEIGHT = 30
+# Smaller errors are written in powers of ten.
+PLAIN_FROM = 0.01
 # Beyond it the numbers do not fit into the cells of a narrow screen.
 MAX_TEXT_COLUMNS = 8
 ZERO = "0: bit-identical"
@@ -64,6 +67,11 @@ def takeaway(report: Report) -> str:
     return text[0].upper() + text[1:]
 
 
+def short(value: float) -> str:
+    """An error in two digits, as short as a cell is narrow: `1.4`, `0.27`, `3.0e-8`."""
+    return digits(value, 2) if value >= PLAIN_FROM else re.sub(r"e-0*", "e-", f"{value:.1e}")
+
+
 def _values(rows: Sequence[Sequence[Any]]) -> list[float]:
     return [float(value) for row in rows for value in row if value is not None]
 
@@ -73,7 +81,7 @@ def _errors(cells: list[list[Any]], positions: list[str], heads: list[str]) -> g
         x=positions,
         y=heads,
         z=[[math.log10(value) if value else None for value in row] for row in cells],
-        text=[[f"{value:.0e}" if value else "" for value in row] for row in cells],
+        text=[[short(value) if value else "" for value in row] for row in cells],
         customdata=[[error(value) if value else "" for value in row] for row in cells],
         texttemplate=_text_template(positions),
         textfont={"size": 10},

@@ -15,7 +15,7 @@ Report = Mapping[str, Any]
 # Icon, word and colour: never colour alone.
 VERDICTS = {
     "pass": ("green", "✓ pass"),
-    "fail": ("red", "✗ fail"),
+    "fail": ("red", "✘ fail"),
     "not-comparable": ("orange", "≠ not comparable"),
     "error": ("red", "! error"),
 }
@@ -68,7 +68,7 @@ def gradients(report: Report) -> str:
     if not verdicts:
         return ""
     wrong = sum(verdict != "pass" for verdict in verdicts)
-    return f"gradients ✗ ({wrong} of {len(verdicts)})" if wrong else "gradients ✓"
+    return f"gradients ✘ ({wrong} of {len(verdicts)})" if wrong else "gradients ✓"
 
 
 def worst_place(report: Report) -> str:

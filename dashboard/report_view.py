@@ -33,7 +33,8 @@ def _show_verdict(report: Report) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
             st.markdown(f"## :{color}[{words}]", width="content")
             st.caption(" · ".join(filter(None, [text.planted(report), text.gradients(report)])), width="content")
-        st.markdown(text.sentence(report["reason"]))
+        if not text.diagnosis(report):
+            st.markdown(text.sentence(report["reason"]))
 
 
 def _show_diagnosis(report: Report) -> None:
@@ -44,6 +45,7 @@ def _show_diagnosis(report: Report) -> None:
     with st.container(border=True, key="layer_diagnosis"):
         for fault, sentence in found:
             st.markdown(f"{_large(sentence)}  \n:small[{text.code(fault)}]")
+        st.caption(text.sentence(report["reason"]))
 
 
 def _large(sentence: str) -> str:
@@ -70,7 +72,7 @@ def _show_error(report: Report) -> None:
             help="Error against float64 / (the official layer's own + eps × largest output).",
         )
         if report.get("plain_holds") is not None:
-            holds = "✓ holds" if report["plain_holds"] else "✗ does not hold"
+            holds = "✓ holds" if report["plain_holds"] else "✘ does not hold"
             st.metric(
                 f"plain bound {bound:.0e}",
                 holds,

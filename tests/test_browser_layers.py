@@ -61,10 +61,10 @@ def test_a_wrong_layer_is_told_what_is_wrong_and_passes_once_its_file_is_mended(
     layer_page.goto(layer_server.url())
     layer_page.get_by_role("link", name="My layer").click()
     verdict = layer_page.locator(".st-key-layer_verdict")
-    expect(verdict).to_contain_text("✗ fail")
+    expect(verdict).to_contain_text("✘ fail")
     expect(verdict).to_contain_text(re.compile(r"(\d+) of \1 planted faults caught"))
     expect(layer_page.locator(".st-key-layer_diagnosis")).to_contain_text("scale-d-model")
-    expect(layer_page.locator(".st-key-layer_error")).to_contain_text("✗ does not hold")
+    expect(layer_page.locator(".st-key-layer_error")).to_contain_text("✘ does not hold")
     expect(layer_page.get_by_text("there is no file gone.py")).to_be_visible()
     expect(layer_page.locator(".stApp")).to_contain_text("check_consistency(MyAttention, d_model=64, num_heads=4)")
     heads = layer_page.get_by_role("spinbutton", name="Heads")
@@ -72,7 +72,7 @@ def test_a_wrong_layer_is_told_what_is_wrong_and_passes_once_its_file_is_mended(
     heads.press("Enter")
     expect(layer_page).to_have_url(re.compile(r"/layer\?.*layer_num_heads=2"))
     expect(layer_page.locator(".stApp")).to_contain_text("check_consistency(MyAttention, d_model=64, num_heads=2)")
-    expect(verdict).to_contain_text("✗ fail")
+    expect(verdict).to_contain_text("✘ fail")
     layer_file.write_text(RIGHT)  # an editor saves it; nobody touches the page
     expect(verdict).to_contain_text("✓ pass")
 

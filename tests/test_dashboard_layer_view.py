@@ -64,8 +64,8 @@ def titles(app):
 def test_ones_own_layer_is_checked_at_first_show_and_told_from_top_to_bottom():
     app = opened()
     shown = text(app)
-    assert "## :red[✗ fail]" in shown
-    assert "14 of 14 planted faults caught · gradients ✗ (1 of 2)" in shown
+    assert "## :red[✘ fail]" in shown
+    assert "14 of 14 planted faults caught · gradients ✘ (1 of 2)" in shown
     assert "use head\\_dim" in shown
     assert "`scale-d-model`" in shown
     assert "lies at batch 1, position 5, channel 11" in shown
@@ -78,7 +78,7 @@ def test_ones_own_layer_is_checked_at_first_show_and_told_from_top_to_bottom():
         "max error here": "2.70e-01",
         "max error, all shapes": "3.10e-01",
         "error ratio, passes up to 2×": "400,000×",
-        "plain bound 1e-05": "✗ does not hold",
+        "plain bound 1e-05": "✘ does not hold",
     }
     assert "at position 1, head 0" in app.get("plotly_chart")[0].proto.alt
 
@@ -137,7 +137,7 @@ def test_check_asks_again():
 def test_a_layer_is_checked_anew_when_its_file_was_edited(checker, tmp_path):
     app = opened()
     checker.answers[OWN] = report()
-    assert "✗ fail" in text(settled(app.run()))
+    assert "✘ fail" in text(settled(app.run()))
     (tmp_path / "my_attention.py").write_text("mended = True\n")
     assert "✓ pass" in text(settled(app.run()))
     assert len(checker.asked) == 2

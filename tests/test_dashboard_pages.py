@@ -215,7 +215,7 @@ def test_registered_layers_are_contenders_and_are_measured_and_checked(layers, o
     assert list(app.pills(key="contenders").value)[-1] == own_file
     shown = text(app)
     assert "**MyAttention**, from `my_attention.py`" in shown
-    assert "gradients ✗ (1 of 2) · 14 of 14 planted faults caught" in shown
+    assert "gradients ✘ (1 of 2) · 14 of 14 planted faults caught" in shown
     assert "use head\\_dim" in shown
     app.button(key="run_sweep").click().run()
     _, settings, _ = jobs.started[0]
@@ -325,7 +325,7 @@ def test_the_check_shows_the_error_at_the_point_and_over_all_shapes(checker):
 def test_a_failing_check_says_why(checker):
     checker.answers["custom"] = report(verdict="fail", reason="the scale is wrong")
     shown = text(settled(opened()))
-    assert "✗ fail" in shown
+    assert "✘ fail" in shown
     assert "the scale is wrong" in shown
 
 

@@ -8,7 +8,7 @@ from dashboard_fakes import full_report, report
 
 from dashboard import report_tables as tables
 from dashboard import report_text as text
-from dashboard.error_map import error_map, takeaway
+from dashboard.error_map import error_map, short, takeaway
 
 NEW_KEYS = ("unmatched", "diagnosis", "parts", "gradients", "probes", "notes", "error_map", "planted_total")
 
@@ -21,7 +21,7 @@ def maps(figure):
     ("verdict", "words"),
     [
         ("pass", ("green", "✓ pass")),
-        ("fail", ("red", "✗ fail")),
+        ("fail", ("red", "✘ fail")),
         ("not-comparable", ("orange", "≠ not comparable")),
         ("error", ("red", "! error")),
         ("not-run", ("gray", "– not run")),
@@ -52,7 +52,7 @@ def test_planted_faults_are_counted():
 
 
 def test_gradients_are_right_where_every_one_is():
-    assert text.gradients(full_report()) == "gradients ✗ (1 of 2)"
+    assert text.gradients(full_report()) == "gradients ✘ (1 of 2)"
     assert text.gradients(full_report(gradients=full_report()["gradients"][:1])) == "gradients ✓"
 
 
@@ -83,7 +83,7 @@ def test_a_name_is_code_whatever_letters_it_has(name):
 
 def test_the_parts_have_a_row_each_with_what_is_missing_as_a_dash():
     found = tables.parts(full_report())
-    assert list(found["verdict"]) == [":red[✗ fail]", ":gray[– not run]"]
+    assert list(found["verdict"]) == [":red[✘ fail]", ":gray[– not run]"]
     assert list(found["max error"]) == ["2.70e-01", "–"]
     assert list(found["error ratio"]) == ["400,000×", "–"]
 
@@ -142,5 +142,10 @@ def test_numbers_stand_in_the_cells_of_the_map_where_they_fit(num_positions, has
     wide = {"positions": list(range(num_positions)), "heads": [0], "values": [[1.234e-3]] * num_positions}
     errors = maps(error_map(full_report(error_map=wide)))[0]
     assert (errors.texttemplate is not None) == has_numbers
-    assert errors.text[0][0] == "1e-03"
+    assert errors.text[0][0] == "1.2e-3"
     assert errors.customdata[0][0] == "1.23e-03"
+
+
+@pytest.mark.parametrize(("value", "written"), [(1.4142, "1.4"), (0.271, "0.27"), (3e-8, "3.0e-8"), (250.0, "250")])
+def test_an_error_in_a_cell_has_two_digits(value, written):
+    assert short(value) == written

@@ -116,6 +116,8 @@ def _show_how(*, has_own: bool) -> None:
         st.caption("Name its file and its class, or a function that makes it, where the program is started:")
         st.code(layer_notices.COMMAND, language="bash", wrap_lines=True)
         st.caption(
-            "It is built with (d_model, num_heads) and called with (batch, sequence, channels). "
+            "The constructor may use any usual names for its arguments (d_model or embed_dim, num_heads or n_head …), "
+            "and forward takes (x) or (query, key, value). Where the layout of the weights cannot be read, give the "
+            "class a method load_from_official(self, official). "
             "Repeat the option for more layers. When you save the file, it is checked anew."
         )
