@@ -13,7 +13,6 @@ from typing import Any, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from profiling.events import Ended, Event, Listener, Started, StepFinished, StepStarted, Waiting
@@ -21,6 +20,11 @@ from profiling.runs import Progress
 from profiling.units import format_duration, format_error, format_mib, format_ratio, format_time
 
 NUM_ROWS_SHOWN = 12
+HEADINGS = ("contender", "latency", "speed-up", "memory", "max error", "check")
+NUMBER_WIDTHS = (8, 8, 8, 9)
+NAME_WIDTH = 28
+MIN_NAME_WIDTH = 12
+INDENT = "    "
 
 
 @contextmanager
@@ -39,10 +43,15 @@ class PlainProgress:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._has_header = False
 
     def __call__(self, event: Event) -> None:
-        """Prints what happened."""
-        for line in describe(event):
+        """Prints what happened; above the first numbers, what they are."""
+        lines = describe(event)
+        if isinstance(event, StepStarted) and not self._has_header:
+            self._has_header = True
+            lines = [INDENT + _table_line(HEADINGS), *lines]
+        for line in lines:
             # Whoever read the pipe has gone (`| head`), or the disk of the log is full: the measurements go on.
             try:
                 print(line, file=self._stream, flush=True)
@@ -57,9 +66,10 @@ class LiveProgress:
     """A table of the latest rows under a line of progress that ticks."""
 
     def __init__(self, console: Console) -> None:
-        self._rows: deque[Sequence[str]] = deque(maxlen=NUM_ROWS_SHOWN)
+        self._rows: deque[tuple[Mapping[str, Any], str]] = deque(maxlen=NUM_ROWS_SHOWN)
         self._progress: Progress | None = None
         self._since = time.monotonic()
+        self._console = console
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=1)
 
     def __enter__(self) -> LiveProgress:
@@ -76,26 +86,38 @@ class LiveProgress:
             self._progress, self._since = event.progress, time.monotonic()
         elif isinstance(event, StepFinished):
             self._progress = event.progress
-            self._rows.extend(row_cells(row) for row in event.rows)
-            for line in sorted(
-                {f"{row['status']}: {row['status_reason']}" for row in event.rows if row["status"] != "ok"}
-            ):
-                self._live.console.print(Text(line))
+            names = short_names([row["contender"] for row in event.rows])
+            self._rows.extend((row, names[row["contender"]]) for row in event.rows)
+            self._print(_reasons(event.rows, names))
         else:
             self._progress = None if isinstance(event, Ended) else self._progress
-            with contextlib.suppress(OSError):  # the terminal was closed
-                for line in describe(event):
-                    self._live.console.print(Text(line))
+            self._print(describe(event))
+
+    def _print(self, lines: Sequence[str]) -> None:
+        with contextlib.suppress(OSError):  # the terminal was closed
+            for line in lines:
+                self._console.print(Text(line))  # as Text: a reason may hold brackets, which rich takes for markup
 
     def _render(self) -> RenderableType:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for heading in ("workload", "contender", "latency", "speed-up", "memory", "max error", "check"):
-            table.add_column(heading, no_wrap=True, justify="left" if heading in ("workload", "contender") else "right")
-        for cells in self._rows:
-            table.add_row(*map(Text, cells))  # as Text: a reason may hold brackets, which rich takes for markup
+        console = self._console
+        checks = [len(row.get("check_verdict") or "") for row, _ in self._rows]
+        numbers = sum(width + 2 for width in (*NUMBER_WIDTHS, max(len(HEADINGS[-1]), *checks, 0)))
+        name_width = min(max(console.width - numbers - len(INDENT), MIN_NAME_WIDTH), 2 * NAME_WIDTH)
+        lines: list[str] = []
+        before = None
+        for row, name in self._rows:
+            if workload_words(row) != before:
+                before = workload_words(row)
+                lines.append(before)
+            lines += [INDENT + line for line in row_lines(row, name, name_width)]
+        lines = lines[-max(console.height - 3, 1) :]
+        shown = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
+        header = Text(INDENT + _table_line(HEADINGS, name_width), style="bold", no_wrap=True, overflow="ellipsis")
+        shown = [header, *shown] if shown else []
         if self._progress is None:
-            return table
-        return Group(table, Text(progress_line(self._progress, time.monotonic() - self._since), style="bold"))
+            return Group(*shown)
+        ticking = progress_line(self._progress, time.monotonic() - self._since)
+        return Group(*shown, Text(ticking, style="bold", no_wrap=True, overflow="ellipsis"))
 
 
 def describe(event: Event) -> list[str]:
@@ -107,7 +129,8 @@ def describe(event: Event) -> list[str]:
     if isinstance(event, StepStarted):
         return [progress_line(event.progress)]
     if isinstance(event, StepFinished):
-        return ["    " + "  ".join(cell.ljust(14) for cell in row_cells(row)[1:]).rstrip() for row in event.rows]
+        names = short_names([row["contender"] for row in event.rows])
+        return [INDENT + line for row in event.rows for line in row_lines(row, names[row["contender"]])]
     lines = [f"{event.run.state}: {event.run.progress.done} of {event.run.progress.total} points measured"]
     if event.run.state_reason:
         lines[0] += f" ({event.run.state_reason})"
@@ -125,17 +148,16 @@ def progress_line(progress: Progress, elapsed_s: float = 0.0) -> str:
     return f"{line} - about {format_duration(max(0.0, progress.seconds_left - elapsed_s))} left"
 
 
-def row_cells(row: Mapping[str, Any]) -> Sequence[str]:
-    """A row as the table shows it; a row without numbers says why."""
-    workload = f"b {row['batch_size']} s {row['seq_len']} h {row['num_heads']} d {row['d_model']}"
-    unusual = [row["dtype"]] if row["dtype"] != "float32" else []
-    unusual += ["training"] if row["mode"] == "training" else []
-    unusual += [name for name in ("bias", "causal") if row[name]]
-    head = (" ".join([workload, *unusual]), row["contender"])
-    if row["status"] != "ok":
-        return (*head, f"{row['status']}: {row['status_reason']}", "", "", "", "")
+def row_lines(row: Mapping[str, Any], name: str, name_width: int = NAME_WIDTH) -> list[str]:
+    """A row as lines of the table: its numbers under their headings, or its status and, below, the reason."""
+    if row["status"] == "ok":
+        return [_table_line((name, *row_cells(row)), name_width)]
+    return [f"{cut_middle(name, name_width):{name_width}}  {row['status']}", f"{INDENT}{row['status_reason']}"]
+
+
+def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A row's numbers, each in a unit of its own; empty where not measured."""
     return (
-        *head,
         _shown(row, "latency_median_ms", lambda ms: format_time(ms / 1e3)),
         _shown(row, "speedup", format_ratio),
         _shown(row, "peak_memory_mib", format_mib),
@@ -144,10 +166,44 @@ def row_cells(row: Mapping[str, Any]) -> Sequence[str]:
     )
 
 
-def _reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def workload_words(row: Mapping[str, Any]) -> str:
+    """A row's sizes in short, and what is unusual about its workload."""
+    words = f"b {row['batch_size']} s {row['seq_len']} h {row['num_heads']} d {row['d_model']}"
+    unusual = [row["dtype"]] if row["dtype"] != "float32" else []
+    unusual += ["training"] if row["mode"] == "training" else []
+    unusual += [name for name in ("bias", "causal") if row[name]]
+    return " ".join([words, *unusual])
+
+
+def short_names(contenders: Sequence[str]) -> dict[str, str]:
+    """Contender → the end of its path, `file.py:Name`, with as many folders as tell it from the others."""
+    parts = {name: name.replace("\\", "/").split("/") for name in contenders}
+    ends = {
+        name: ["/".join(parts[name][-count:]) for count in range(1, len(parts[name]) + 1)]
+        for name in dict.fromkeys(contenders)
+    }
+    taken = [end for each in ends.values() for end in each]
+    return {name: next((end for end in each if taken.count(end) == 1), name) for name, each in ends.items()}
+
+
+def cut_middle(text: str, width: int) -> str:
+    """A text of at most `width` characters: the middle of a longer one gives way to an ellipsis."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+
+
+def _table_line(cells: Sequence[str], name_width: int = NAME_WIDTH) -> str:
+    name, *numbers, check = cells
+    fields = [f"{number:>{width}}" for number, width in zip(numbers, NUMBER_WIDTHS, strict=True)]
+    return "  ".join([f"{cut_middle(name, name_width):{name_width}}", *fields, check]).rstrip()
+
+
+def _reasons(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> list[str]:
     """Why rows have no numbers; what no layer can be was told before the start."""
     lost = [row for row in rows if row["status"] not in ("ok", "invalid")]
-    return list(dict.fromkeys(f"{row['contender']}: {row['status']}: {row['status_reason']}" for row in lost))
+    return [f"{names[row['contender']]}: {row['status']}: {row['status_reason']}" for row in lost]
 
 
 def _shown(row: Mapping[str, Any], name: str, formatted: Any) -> str:

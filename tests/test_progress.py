@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,17 @@ from rich.console import Console
 from profiling.device_lock import Owner
 from profiling.estimate import Estimate
 from profiling.events import Ended, Started, StepFinished, StepStarted, Waiting
-from profiling.progress import LiveProgress, PlainProgress, describe, progress_line, row_cells, show_progress
+from profiling.progress import (
+    LiveProgress,
+    PlainProgress,
+    cut_middle,
+    describe,
+    progress_line,
+    row_cells,
+    short_names,
+    show_progress,
+    workload_words,
+)
 from profiling.runs import Progress
 
 ESTIMATE = Estimate(
@@ -46,8 +57,6 @@ def test_a_point_is_told_with_its_place_shape_and_the_time_left() -> None:
 
 def test_a_row_is_told_in_units_of_its_own() -> None:
     assert row_cells(make_row()) == (
-        "b 3 s 5 h 2 d 10",
-        "custom",
         "2.00 ms",
         "1.50×",
         "256 KiB",
@@ -58,11 +67,21 @@ def test_a_row_is_told_in_units_of_its_own() -> None:
 
 def test_a_row_says_what_is_unusual_about_its_workload() -> None:
     row = make_row(dtype="float64", mode="training", bias=True, causal=True)
-    assert row_cells(row)[0] == "b 3 s 5 h 2 d 10 float64 training bias causal"
+    assert workload_words(row) == "b 3 s 5 h 2 d 10 float64 training bias causal"
 
 
 def test_a_row_without_numbers_says_why() -> None:
-    assert row_cells(lost_row("custom", "oom", "no room"))[2:] == ("oom: no room", "", "", "", "")
+    lines = describe(StepFinished(PROGRESS, [lost_row("custom", "oom", "no room")]))
+    assert [line.split() for line in lines] == [["custom", "oom"], ["no", "room"]]
+
+
+def test_a_long_path_is_told_by_its_end_and_by_as_much_as_tells_it_from_others() -> None:
+    long = "/home/someone/projects/layers/mine.py:Attention"
+    assert short_names(["custom", long]) == {"custom": "custom", long: "mine.py:Attention"}
+    assert list(short_names(["a/b/mine.py:X", "a/c/mine.py:X"]).values()) == ["b/mine.py:X", "c/mine.py:X"]
+    assert list(short_names(["mine.py:X", "./mine.py:X", "mine.py:X"]).values()) == ["mine.py:X", "./mine.py:X"]
+    assert cut_middle("multi_head_attention.py:MyLongAttention", 20) == "multi_h…ongAttention"
+    assert cut_middle("short", 20) == "short"
 
 
 def test_waiting_names_who_is_waited_for() -> None:
@@ -87,7 +106,10 @@ def test_a_pipe_gets_plain_lines() -> None:
         tell(StepFinished(PROGRESS, [make_row()]))
     assert isinstance(tell, PlainProgress)
     assert "\x1b" not in stream.getvalue()
-    assert stream.getvalue().splitlines()[1].split() == [
+    header, _, row = stream.getvalue().splitlines()
+    assert header.split() == ["contender", "latency", "speed-up", "memory", "max", "error", "check"]
+    assert header.index("memory") + len("memory") == row.index("256 KiB") + len("256 KiB")
+    assert row.split() == [
         "custom",
         "2.00",
         "ms",
@@ -110,15 +132,16 @@ def test_a_reader_that_has_gone_does_not_end_the_sweep(error: OSError) -> None:
     tell(StepStarted(PROGRESS))
 
 
-def live(rows: list[dict[str, Any]]) -> str:
-    console = Console(file=io.StringIO(), force_terminal=True, width=160, height=50)
+def live(rows: list[dict[str, Any]], width: int = 160) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=width, height=50)
     progress = LiveProgress(console)
     with progress:
         progress(Started(make_run(), Path("out"), ESTIMATE, 0))
         progress(StepStarted(PROGRESS))
         progress(StepFinished(PROGRESS, rows))
         progress._live.refresh()
-        shown = console.file.getvalue()
+        shown = stream.getvalue()
         progress(Ended(make_run(), Path("out"), Path("report.csv")))
     return shown
 
@@ -127,6 +150,18 @@ def test_a_terminal_shows_the_rows_and_the_place() -> None:
     shown = live([make_row()])
     assert "1.50×" in shown
     assert "point 3 of 5: batch 3" in shown
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_numbers_are_whole_at_usual_widths_whatever_a_contender_is_called_or_raises(width: int) -> None:
+    name = "/home/someone/" + "deep/" * 20 + "multi_head_attention.py:MyOwnMultiHeadAttention"
+    mine = make_row() | {"contender": name, "check_verdict": "not-comparable"}
+    lost = lost_row("custom", "error", "RuntimeError: " + "word " * 60)
+    rows = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", live([mine, make_row("official"), lost], width)).splitlines()
+    assert max(map(len, rows[-6:])) <= width
+    for end in ("  2.00 ms     1.50×   256 KiB   0.00e+00  not-comparable", "  2.00 ms             256 KiB"):
+        assert any(row.endswith(end) for row in rows), end
+    assert any(row.startswith("    custom ") and row.endswith("  error") for row in rows)
 
 
 def test_brackets_in_a_reason_are_shown_as_they_are() -> None:
