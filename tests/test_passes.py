@@ -417,6 +417,20 @@ def test_what_a_layer_raised_has_a_status_and_words(error: BaseException, status
     assert "\n" not in reason
 
 
+def test_what_a_layer_of_ones_own_does_not_support_is_an_error_of_its_code() -> None:
+    for error in (NotImplementedError("masks"), RuntimeError("head_dim 5 is not supported")):
+        assert failure(error, is_own=True)[0] == "error"
+    assert failure(MemoryError(), is_own=True)[0] == "oom"
+
+
+def test_an_error_that_raises_when_asked_what_it_says_is_told_by_its_class() -> None:
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    assert failure(Silent()) == ("error", "Silent")
+
+
 def test_a_long_message_is_cut() -> None:
     assert len(failure(RuntimeError("x" * 10_000))[1]) < 600
 

@@ -108,7 +108,7 @@ class _Session:
             self.truth_weights = AttentionWeights.of(weights)
         except (RuntimeError, MemoryError, NotImplementedError) as error:  # no memory, or no such dtype on the device
             for name in self.names:
-                self._fail(name, error)
+                self._fail(name, error, is_own=False)
             return
         for name in self.names:
             self._attempt("build", name, partial(self._make, weights=weights))
@@ -138,7 +138,7 @@ class _Session:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # whatever a layer raises is the layer's: it costs its own row
-                self._fail(self.running, error)
+                self._fail(self.running, error, is_own=self.running in self.layers)
             else:
                 self._note_latency(rounds, watch.warnings())
                 return
@@ -272,18 +272,18 @@ class _Session:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever a layer raises is the layer's, also an exit: it costs its own row
-            self._fail(name, error)
+            self._fail(name, error, is_own=name in self.layers)
             return None
 
     def _say_running(self, phase: str, name: str) -> None:
         self.running = name
         self.say(phase, name.removeprefix(CLONE))
 
-    def _fail(self, name: str, error: BaseException) -> None:
+    def _fail(self, name: str, error: BaseException, *, is_own: bool) -> None:
         self.live.pop(name, None)
         self.live.pop(CLONE + name, None)
         if name in self.rows:
-            status, reason = failure(error)
+            status, reason = failure(error, is_own=is_own)
             kept = {"source_hash": self.rows[name].cells["source_hash"]}
             self.rows[name] = Row({"status": status, "status_reason": reason, "measured_at": now(), **kept}, [])
         error.__traceback__ = None  # its frames hold the tensors that were too large

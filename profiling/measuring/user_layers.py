@@ -86,6 +86,16 @@ def place_of(error: BaseException) -> str:
     return _place_in(error, list(_siblings))
 
 
+def message_of(error: BaseException) -> str | None:
+    """What an error says, in one line, perhaps empty; None where it raises when it is asked."""
+    try:
+        return " ".join(str(error).split())
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a person's exception may do anything when it is shown
+        return None
+
+
 # -- importing --------------------------------------------------------------------------------------------------------
 
 
@@ -188,9 +198,12 @@ def _why_not(path: Path, error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
+    message = message_of(error)
     if isinstance(error, SystemExit):
-        return f"called exit({'' if error.code is None else error.code})"
-    text = " ".join(str(error).split())[:500] or "no message"
+        return f"called exit({'' if error.code is None else message or ''})"
+    if message is None:
+        return type(error).__name__
+    text = message[:500] or "no message"
     return text if isinstance(error, BuildError | CallError) else f"{type(error).__name__}: {text}"
 
 
