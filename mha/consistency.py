@@ -13,7 +13,7 @@ from mha.checking.causes import NOTHING_KNOWN, causes_of_failure, finding_of_sha
 from mha.checking.comparison import ERROR_RATIO_TOLERANCE, Comparison
 from mha.checking.fairness import fairness_notes
 from mha.checking.identification import Identity, heads_of_instance, identify
-from mha.checking.parts import Parts, check_dtypes, check_parts, more_in_cross_attention, worst
+from mha.checking.parts import BESIDE, Parts, check_dtypes, check_parts, more_in_cross_attention, worst
 from mha.checking.report import (
     ConsistencyReport,
     ErrorMap,
@@ -27,7 +27,7 @@ from mha.checking.report import (
 from mha.checking.side_by_side import compare_at
 from mha.checking.surroundings import own_random_state
 from mha.checking.trial import How, Stopped
-from mha.checking.wording import short
+from mha.checking.wording import short, words
 from mha.reading.building import name_of, sizes_of
 
 PLAIN_TOLERANCE = 1e-5
@@ -97,6 +97,7 @@ def check_consistency(
     """
     asked = _asked_shape(layer, d_model, num_heads, batch_size, seq_len)
     dtype, device = _known_dtype(dtype), _known_device(device)
+    _require_settings(bias, causal, seed, input_scale)
     if isinstance(layer, nn.Module):
         causal = causal or getattr(layer, "causal", False) is True  # a layer that is given ready-made has decided
     how = How(layer, device, bias, causal, seed, batch_first, float(input_scale), [])
@@ -126,6 +127,17 @@ def _asked_shape(layer: Any, d_model: int, num_heads: int, batch_size: int, seq_
     return shape
 
 
+def _require_settings(bias: Any, causal: Any, seed: Any, input_scale: Any) -> None:
+    if bias is not None and not isinstance(bias, bool):
+        raise ValueError(f"bias must be True, False or None, got {bias!r}")
+    if not isinstance(causal, bool):
+        raise ValueError(f"causal must be True or False, got {causal!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed must be a whole number from 0 to 2^32 - 1, got {seed!r}")
+    if isinstance(input_scale, bool) or not isinstance(input_scale, (int, float)) or not 1e-3 <= input_scale <= 1e6:
+        raise ValueError(f"input_scale must be a number from 0.001 to 1,000,000, got {input_scale!r}")
+
+
 def _known_dtype(dtype: torch.dtype | str) -> torch.dtype:
     known = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
     if not isinstance(known, torch.dtype) or not known.is_floating_point:
@@ -140,6 +152,10 @@ def _known_device(device: torch.device | str) -> torch.device:
         raise ValueError(f"device must be one of torch's, such as cpu or cuda:0, got {device!r}") from None
     if known.type == "meta":
         raise ValueError("device must be one that holds values, got 'meta'")
+    try:
+        torch.empty(1, device=known)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device {str(known)!r} cannot be used here: {words(error)}") from None
     return known
 
 
@@ -166,7 +182,7 @@ class _Check:
             self._take_heads_of_instance(self.identity)
             self.findings = findings_of(self.identity, self.asked)
             if self.identity.is_unreadable:
-                raise Stopped("not-comparable", f"{name_of(self.how.target)}: its parameters do not make attention")
+                raise Stopped("not-comparable", self._unreadable(self.identity))
             self._compare(self.identity)
             if self.identity.reading is not None and self.identity.reading.is_shared:
                 self._tell_sharing(self.identity)
@@ -175,6 +191,16 @@ class _Check:
         except Stopped as stop:
             self.verdict, self.reason = stop.verdict, str(stop)
             self.findings += [finding for finding in stop.findings if finding not in self.findings]
+
+    def _unreadable(self, identity: Identity) -> str:
+        """No way to read the parameters gives the output; the trial reading is nothing to show."""
+        named = ", ".join(name for name, _ in identity.trial.layer.named_parameters())
+        identity.reading = None
+        return (
+            f"{name_of(self.how.target)}: no way to read its parameters ({named}) gives its output; name them as "
+            "others do (q_proj, k_proj, v_proj, out_proj), or give the layer a method "
+            "load_from_official(self, official)"
+        )
 
     def _take_heads_of_instance(self, identity: Identity) -> None:
         """Where a ready-made layer tells its number of heads by nothing but what it computes, believe that."""
@@ -230,7 +256,9 @@ class _Check:
             "the other way round, with this layer's weights copied into the official one and repeated where they are "
             f"shared, it {reverse}"
         )
-        self.verdict, self.reason = "not-comparable", place
+        agrees = "agrees with the official layer" if self.verdict == "pass" else "differs from the official layer"
+        told = f"with its own weights copied into it, repeated where they are shared, it {agrees}"
+        self.verdict, self.reason = "not-comparable", f"{place}; {told}"
         self.findings.insert(0, finding)
 
     def _check_parts(self, identity: Identity) -> None:
@@ -255,7 +283,7 @@ class _Check:
         notes = self.how.notes + ([] if identity is None else fairness_notes(identity.trial, reading))
         return ConsistencyReport(
             verdict=self.verdict,
-            reason=self.reason or _all_passed(max_abs_error or 0.0, found),
+            reason=self.reason or _all_passed(max_abs_error or 0.0, found) + self._unchecked(),
             scope=self._scope(),
             max_abs_error=max_abs_error,
             error_ratio=worst([comparison.error_ratio for comparison in found]),
@@ -276,8 +304,15 @@ class _Check:
             planted_total=None if planted is None else planted[1],
         )
 
+    def _unchecked(self) -> str:
+        """What a pass leaves open, by name; the scope says why."""
+        names = [part.part for part in self.parts.parts if part.verdict == "error" and not part.part.startswith(BESIDE)]
+        return f"; not checked: {', '.join(names)}" if names else ""
+
     def _mapping(self) -> tuple[MappedWeight, ...]:
         if self.identity is None:
+            return ()
+        if self.identity.trial.loaded is None and self.identity.reading is None:
             return ()
         if self.identity.reading is None:
             return (MappedWeight("load_from_official", "all weights", "by the layer's own method"),)

@@ -111,6 +111,8 @@ def test_the_official_layer_passes_in_all_its_parts():
         "called again": "pass",
         "other numbers of heads": "pass",
         "cross-attention with fewer keys than queries": "pass",
+        "cross-attention with one tensor for keys and values": "pass",
+        "switch (is_causal=True)": "error",  # it asks for the mask besides
         "gradients": "pass",
         "cross-attention": "pass",
         "cross-attention with more keys than queries": "pass",
@@ -136,7 +138,7 @@ def test_a_context_that_may_be_left_out_is_left_out_of_self_attention():
 
     report = check_consistency(Refuses)
     assert report.verdict == "pass"
-    assert "not checked: cross-attention (the layer raised ValueError: no memory here)" in report.scope
+    assert "not checked: cross-attention (the layer raised ValueError: no memory here" in report.scope
 
 
 def test_a_context_that_joins_the_layers_own_keys_is_not_called_wrong():
@@ -451,3 +453,75 @@ def test_a_layer_that_returns_a_wider_dtype_passes_and_is_noted():
     report = check_consistency(Wider)
     assert report.verdict == "pass", str(report)
     assert any("returns float64 for float32" in note for note in report.notes)
+
+
+def test_a_way_of_its_own_for_one_tensor_as_keys_and_values_is_tried():
+    class Unpacks(Crossing):
+        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            if key is value and key is not query:
+                self.k_proj, self.v_proj = self.v_proj, self.k_proj
+                out = super().forward(query, key, value)
+                self.k_proj, self.v_proj = self.v_proj, self.k_proj
+                return out
+            return super().forward(query, key, value)
+
+    assert check_consistency(Unpacks).verdict == "fail"
+
+
+def test_dropout_that_a_constructor_takes_is_tried_in_eval_mode():
+    class Always(PlainAttention):
+        def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0) -> None:
+            super().__init__(d_model, num_heads)
+            self.dropout = dropout
+
+        def attn_weights(self, scores: Tensor) -> Tensor:
+            return nn.functional.dropout(scores.softmax(-1), self.dropout)
+
+    report = check_consistency(Always)
+    assert (report.verdict, faults(report)) == ("fail", ["dropout-in-eval"])
+
+
+def test_a_switch_that_does_not_make_the_layer_causal_fails():
+    class Ignores(PlainAttention):
+        def forward(self, x: Tensor, is_causal: bool = False) -> Tensor:
+            return super().forward(x)
+
+    report = check_consistency(Ignores)
+    assert report.verdict == "fail"
+    assert "it is ignored" in report.reason
+
+
+def test_arguments_of_which_nothing_is_known_limit_the_verdict():
+    class Lengths(PlainAttention):
+        def forward(self, x: Tensor, valid_lens: Tensor | None = None) -> Tensor:
+            return super().forward(x)
+
+    assert "not checked: what valid_lens of its forward does" in check_consistency(Lengths).scope
+
+
+def test_a_mask_of_which_the_first_sequences_is_taken_for_all_fails_to_be_obeyed_by_sequence():
+    class First(Crossing):
+        def hidden(self, scores: Tensor, mask: Tensor) -> Tensor:
+            if mask.dim() != 3:
+                raise ValueError("the mask must be (batch, seq_len, seq_len)")
+            return scores.masked_fill(~mask[0], -math.inf)
+
+    report = check_consistency(First)
+    assert "not checked: mask (mask)" in report.reason
+
+
+def test_blocks_of_two_under_unknown_names_are_read():
+    class Regard(nn.Module):
+        def __init__(self, d_model: int, num_heads: int) -> None:
+            super().__init__()
+            self.num_heads = num_heads
+            self.ask_and_offer, self.content = nn.Linear(d_model, 2 * d_model), nn.Linear(d_model, d_model)
+            self.blend = nn.Linear(d_model, d_model)
+
+        def forward(self, x: Tensor) -> Tensor:
+            k, q = self.ask_and_offer(x).chunk(2, -1)
+            return self.blend(attend(*(split(part, self.num_heads) for part in (q, k, self.content(x)))))
+
+    report = check_consistency(Regard)
+    assert report.verdict == "pass", str(report)
+    assert not report.unmatched

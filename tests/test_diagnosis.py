@@ -246,7 +246,7 @@ def test_a_parameter_without_counterpart_that_matters_is_noted_though_the_layer_
 
     report = check_consistency(Tempered)
     assert report.verdict == "pass"
-    assert any(note.startswith("temperature has no counterpart") for note in report.notes)
+    assert any(note.startswith("temperature: no counterpart") for note in report.notes)
 
 
 def test_a_sequence_first_layer_fails_named_unless_it_is_declared():

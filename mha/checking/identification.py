@@ -119,6 +119,7 @@ def _first_accepted(how: How, asked: Shape, dtype: torch.dtype, probes: bool) ->
     if not isinstance(how.target, nn.Module):
         choices.insert(0, PROBE_SHAPES)
     refused: Stopped | None = None
+    last: Stopped | None = None
     for shapes in choices:
         try:
             with threads_for(shapes[0]):
@@ -126,6 +127,7 @@ def _first_accepted(how: How, asked: Shape, dtype: torch.dtype, probes: bool) ->
                 trial.run()
         except Stopped as stop:
             refused = refused or stop.at(shapes[0])
+            last = stop.at(asked)
             continue
         identity = Identity(trial, [asked])
         if probes:
@@ -135,8 +137,8 @@ def _first_accepted(how: How, asked: Shape, dtype: torch.dtype, probes: bool) ->
                 f"{refused}: so the verdict is for d_model {asked.d_model} with {asked.num_heads} heads alone"
             )
         return identity
-    assert refused is not None
-    raise refused
+    assert last is not None
+    raise last  # at the shape asked for, where it was tried last
 
 
 def _explain(identity: Identity) -> None:

@@ -93,13 +93,14 @@ def check_mask(
     for kind, (axes, shape) in itertools.product(KINDS, shapes.items()):
         convention = Convention(argument, kind, axes)
         try:
-            mask: dict[str, Any] = {argument: written(allowed.expand(shape[1]).reshape(shape[0]), kind, trial.dtype)}
+            pattern = _cut(allowed, shape[1])
+            mask: dict[str, Any] = {argument: written(pattern.reshape(shape[0]), kind, trial.dtype)}
             output = trial.run(**mask)
         except Stopped as stop:
             raised = raised or str(stop)
             continue
         was_taken = True
-        seen = Observation.of([trial.x], output, trial.shape.num_heads, _joined(allowed, base))
+        seen = Observation.of([trial.x], output, trial.shape.num_heads, _joined(pattern, base))
         if seen.is_given_by(replace(base, pattern="given"), weights):
             return Part(name, "pass", None, None, convention.told()), convention, []
         wrong = wrong or _fault(seen, base, weights, convention)
@@ -131,6 +132,11 @@ def _fault(
     return None
 
 
+def _cut(allowed: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """As much of the pattern as a shape has room for: the first of the batch, or of the heads, where it has one."""
+    return allowed[: shape[0], : shape[1], : shape[2], : shape[3]]
+
+
 def _joined(allowed: Tensor, base: Formula) -> Tensor:
     """The pattern, and the causal one besides where the layer is causal by itself; (B, 1, S, S)."""
     seq_len = allowed.shape[-1]
@@ -140,11 +146,11 @@ def _joined(allowed: Tensor, base: Formula) -> Tensor:
 
 
 def _pattern(trial: Trial) -> tuple[Tensor, Shapes]:
-    """A random pattern (1, 1, S, S) in which every position sees itself, and the shapes it may be asked for in."""
+    """A random pattern (B, H, S, S) in which every position sees itself, and the shapes it may be asked for in."""
     batch_size, seq_len, heads = trial.shape.batch_size, trial.shape.seq_len, trial.shape.num_heads
     generator = torch.Generator().manual_seed(trial.how.seed + 3)
-    allowed = torch.rand(seq_len, seq_len, generator=generator) < 0.5
-    # Every position sees itself and the first one: a layer that is causal besides must not be left with nothing.
+    allowed = torch.rand(batch_size, heads, seq_len, seq_len, generator=generator) < 0.5
+    # Every position sees itself: a layer that is causal besides must not be left with nothing.
     allowed = (allowed | torch.eye(seq_len, dtype=torch.bool)).to(trial.x.device)
     square = (seq_len, seq_len)
     full = (batch_size, heads, *square)
@@ -156,7 +162,7 @@ def _pattern(trial: Trial) -> tuple[Tensor, Shapes]:
         "(B, H, S, S)": (full, full),
         "(B*H, S, S)": ((batch_size * heads, *square), full),
     }
-    return allowed[None, None], shapes
+    return allowed, shapes
 
 
 def _padding(trial: Trial) -> tuple[Tensor, Shapes]:

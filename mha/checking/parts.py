@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from mha.checking.crossing import check_cross_attention
-from mha.checking.formula import RIGHT
+from mha.checking.diagnosis import Observation
+from mha.checking.formula import CAUSAL, RIGHT
 from mha.checking.gradients import compare_gradients
 from mha.checking.identification import Identity
 from mha.checking.masks import check_mask
@@ -16,8 +18,12 @@ from mha.checking.report import Finding, GradientComparison, Part
 from mha.checking.reuse import check_other_heads, check_reuse
 from mha.checking.side_by_side import compare_at
 from mha.checking.surroundings import threads_for
-from mha.checking.trial import Stopped
+from mha.checking.trial import Stopped, Trial
 from mha.checking.wording import short
+from mha.reading.building import takes_option
+from mha.reading.usual_names import DROPOUT_NAMES
+
+BESIDE = "beside the verdict: "  # begins the name of a part that does not decide
 
 
 @dataclass
@@ -57,6 +63,13 @@ def _check_parts(identity: Identity, gradients: bool) -> Parts:
         for part in parts:
             found.add(part, findings)
         found.limits += limits
+    if trial.calling.others:
+        found.limits.append(f"not checked: what {', '.join(trial.calling.others)} of its forward does")
+    for flag in trial.calling.causal_flags if identity.base is RIGHT else ():
+        found.add(_check_switch(identity, flag))
+    dropout = _check_dropout(identity)
+    if dropout is not None:
+        found.add(*dropout)
     for argument in trial.calling.masks + trial.calling.paddings:
         if argument in trial.extra:
             continue
@@ -69,13 +82,43 @@ def _check_parts(identity: Identity, gradients: bool) -> Parts:
     return found
 
 
+def _check_switch(identity: Identity, flag: str) -> Part:
+    """The switch that makes a layer causal in a call."""
+    trial, name = identity.trial, f"switch ({flag}=True)"
+    switch: dict[str, Any] = {flag: True}
+    try:
+        output = trial.run(None, **switch)
+    except Stopped as stop:
+        return Part(name, "error", None, None, str(stop))
+    seen = Observation.of([trial.x], output, trial.shape.num_heads)
+    weights = trial.weights(identity.reading)
+    if seen.is_given_by(CAUSAL, weights):
+        return Part(name, "pass", None, None, f"{flag}=True makes it causal")
+    ignored = " (it is ignored)" if seen.is_given_by(RIGHT, weights) else ""
+    return Part(name, "fail", None, None, f"with {flag}=True it is not the official layer's causal call{ignored}")
+
+
+def _check_dropout(identity: Identity) -> tuple[Part, list[Finding]] | None:
+    """A layer that takes a dropout, built with one: in eval mode it must not be at work."""
+    how = identity.trial.how
+    if not takes_option(how.target, DROPOUT_NAMES):
+        return None
+    name = "dropout of 0.3, eval mode"
+    try:
+        Trial.of(how._replace(dropout=0.3), identity.trial.shape, identity.trial.dtype).run_twice()
+    except Stopped as stop:
+        verdict = "fail" if stop.verdict == "fail" else "error"
+        return Part(name, verdict, None, None, str(stop)), list(stop.findings)
+    return Part(name, "pass", None, None, "two runs agree"), []
+
+
 def check_dtypes(identity: Identity, dtype: torch.dtype, *, need_weights: bool | None) -> list[Part]:
     """Compare in the other dtypes of use, at the small shape: told beside the verdict, which is for its own dtype."""
     parts = []
     for other in (torch.float32, torch.bfloat16, torch.float16):
         if other == dtype:
             continue
-        name = f"beside the verdict: {short(other)}"
+        name = f"{BESIDE}{short(other)}"
         try:
             found, _ = compare_at(identity, identity.trial.shape, other, need_weights=need_weights)
         except Stopped as stop:

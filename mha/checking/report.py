@@ -156,15 +156,16 @@ class ConsistencyReport:
             ConsistencyError: where the verdict is any other, with the reason and what was run.
         """
         if self.verdict != "pass":
-            raise ConsistencyError("\n".join([f"{self.verdict}: {self.reason}", *self._why(), self.scope]))
+            raise ConsistencyError(str(self))
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.verdict}: {self.reason}", *self._why(), f"({self.scope})"])
-
-    def _why(self) -> list[str]:
-        return [f"- {found.sentence}" for found in self.diagnosis] + [
-            f"- {probe.probe}: {probe.finding}" for probe in self.probes
-        ]
+        if not self.diagnosis:
+            told = [f"{self.verdict}: {self.reason}"]
+        else:  # what to do comes before how far off it is
+            first, *more = (found.sentence for found in self.diagnosis)
+            told = [f"{self.verdict}: {first}", *(f"- {sentence}" for sentence in more), self.reason]
+        told += [f"- {probe.probe}: {probe.finding}" for probe in self.probes]
+        return "\n".join([*told, f"({self.scope})"])
 
 
 def _finite(value: Any) -> Any:

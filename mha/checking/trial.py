@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -62,6 +63,7 @@ class How(NamedTuple):
     batch_first: bool
     input_scale: float
     notes: list[str]  # sentences on what the layer did that it should not, in whichever trial
+    dropout: float | None = None  # None leaves it to the layer
 
 
 @dataclass
@@ -74,6 +76,7 @@ class Trial:
         x: the input (B, S, E).
         candidates: the ways to read its weights, the likeliest first; empty where it loads the official layer's itself.
         loaded: the official layer that it has loaded, where it does.
+        given: its parameters by name, as they were before it was first called.
         extra: further arguments of every call, such as a mask.
     """
 
@@ -85,6 +88,7 @@ class Trial:
     x: Tensor
     candidates: list[Reading]
     loaded: nn.MultiheadAttention | None
+    given: dict[str, Tensor]
     extra: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -118,16 +122,18 @@ class Trial:
             candidates = readings(layer, shape.d_model, shape.num_heads)
             randomize_roles(layer, candidates, generator)
             _settle_biases(layer, candidates, how.bias)
+        # As they are before the first call: a layer may change its own.
+        given = {name: tensor.clone() for name, tensor in parameters_of(layer).items()}
         x = torch.randn(shape.batch_size, shape.seq_len, shape.d_model, generator=generator) * how.input_scale
         x = x.to(device=how.device, dtype=dtype)
-        return cls(how, shape, dtype, layer, calling, x, candidates, loaded)
+        return cls(how, shape, dtype, layer, calling, x, candidates, loaded, given)
 
     def weights(self, reading: Reading | None) -> dict[str, Tensor]:
         """Role -> float64 values on the CPU, as copies."""
         if reading is None:
             assert self.loaded is not None
             return {role: slot.tensor.cpu().double() for role, slot in official_slots(self.loaded).items()}
-        read = reading.read(parameters_of(self.layer))
+        read = reading.read(self.given)
         return {role: values.cpu().to(torch.float64, copy=True) for role, values in read.items()}
 
     def official(self, reading: Reading | None, *, bias: bool) -> nn.MultiheadAttention:
@@ -151,10 +157,14 @@ class Trial:
         """
         x = self.x if x is None else x
         torch.manual_seed(self.how.seed if seed is None else seed)
-        given = [side.clone() for side in (x, *sides)]  # a layer that writes to its input spoils only its own
+        copies = {
+            id(side): side.clone() for side in (x, *sides)
+        }  # a layer that writes to its input spoils only its own
+        given = [copies[id(side)] for side in (x, *sides)]  # and sees where two are one
         threads = torch.get_num_threads()
         with torch.no_grad():
             output = called(self.calling, self.layer, *given, **{**self.extra, **extra})
+        _require_numbers(output)
         if torch.get_num_threads() != threads:
             self.note("The layer sets the number of threads, for the whole process: leave that to whoever runs it.")
             torch.set_num_threads(threads)
@@ -249,6 +259,7 @@ def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
             shape.num_heads,
             bias=how.bias,
             causal=how.causal,
+            dropout=how.dropout,
             max_length=shape.seq_len,
         )
         _plain_parameters(layer, how)
@@ -304,8 +315,10 @@ def _loaded(
     randomize_(official, generator)
     try:
         with torch.no_grad():
-            layer.load_from_official(official)  # type: ignore[operator]
-    except Exception as error:  # whatever a user's method raises is the answer
+            layer.load_from_official(copy.deepcopy(official))  # type: ignore[operator]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a user's method raises is the answer
         raise Stopped("error", f"the layer's load_from_official raised {words(error)}") from error
     return official
 
@@ -320,6 +333,13 @@ def _settle_biases(layer: nn.Module, candidates: Sequence[Reading], bias: bool |
             for name, tensor in parameters_of(layer).items():
                 if name in names:
                     tensor.zero_()
+
+
+def _require_numbers(output: Tensor) -> None:
+    """Refuse an output that cannot be compared: not real numbers, sparse, nested, or without values."""
+    if not output.is_floating_point() or output.layout is not torch.strided or output.is_meta:
+        kind = f"{short(output.dtype)} on {output.device}, {str(output.layout).replace('torch.', '')}"
+        raise Stopped("error", f"the layer returned a tensor of {kind}: an output of floating numbers was expected")
 
 
 def _freely(trial: Trial, seed: int) -> Tensor:

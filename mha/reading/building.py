@@ -37,6 +37,7 @@ def build_layer(
     *,
     bias: bool | None = None,
     causal: bool = False,
+    dropout: float | None = None,
     max_length: int = MAX_LENGTH,
 ) -> nn.Module:
     """Build a layer of a width and a number of heads; of a ready-made one, make a copy.
@@ -50,6 +51,7 @@ def build_layer(
         d_model, num_heads: E and H; a ready-made layer has decided both.
         bias: for an argument such as ``bias`` or ``qkv_bias``; None leaves its default.
         causal: for an argument such as ``causal``.
+        dropout: for an argument such as ``dropout`` or ``attn_drop``; None leaves its default, 0 where it has none.
         max_length: for an argument such as ``block_size``.
 
     Raises:
@@ -60,7 +62,7 @@ def build_layer(
         return copy.deepcopy(target)
     if not callable(target):
         raise BuildError(f"a layer must be a class, a factory or a torch.nn.Module, got a {type(target).__name__}")
-    values, positional = _arguments(target, d_model, num_heads, bias, causal, max(max_length, MAX_LENGTH))
+    values, positional = _arguments(target, d_model, num_heads, bias, causal, dropout, max(max_length, MAX_LENGTH))
     layer = target(*positional, **values)
     if not isinstance(layer, nn.Module):
         raise BuildError(f"{name_of(target)} returned a {type(layer).__name__}, not a torch.nn.Module")
@@ -118,7 +120,13 @@ def _parameters(target: Callable[..., Any]) -> list[inspect.Parameter] | None:
 
 
 def _arguments(
-    target: Callable[..., Any], d_model: int, num_heads: int, bias: bool | None, causal: bool, max_length: int
+    target: Callable[..., Any],
+    d_model: int,
+    num_heads: int,
+    bias: bool | None,
+    causal: bool,
+    dropout: float | None,
+    max_length: int,
 ) -> tuple[dict[str, Any], list[Any]]:
     """What to pass by name and what by position."""
     parameters = _parameters(target)
@@ -130,7 +138,7 @@ def _arguments(
         (KV_HEADS_NAMES, num_heads),
         (HEAD_DIM_NAMES, d_model // num_heads),
         (LENGTH_NAMES, max_length),
-        (DROPOUT_NAMES, 0.0),
+        (DROPOUT_NAMES, dropout or 0.0),
         (BIAS_NAMES, bool(bias)),
         (CAUSAL_NAMES, causal),
     ]
@@ -146,6 +154,7 @@ def _arguments(
                 unnamed.append(parameter)
             continue
         asked = (names is BIAS_NAMES and bias is not None) or (names is CAUSAL_NAMES and causal)
+        asked = asked or (names is DROPOUT_NAMES and dropout is not None)
         sizes = names in (WIDTH_NAMES, HEADS_NAMES)
         # A default such as dim_head=64 is for another width: heads side by side must be as wide as the model.
         fits = names is HEAD_DIM_NAMES and isinstance(parameter.default, int)

@@ -28,6 +28,7 @@ class Calling:
         query: name of the first argument; None where it can be given by position only.
         masks, paddings, causal_flags: names of arguments for masks over (query, key), over keys, and of switches.
         empty: names of required arguments that get None.
+        others: names of optional arguments of which the meaning cannot be told; they keep their default.
         needs_sides: whether keys and values must be given even where they are the queries' own.
         batch_first: whether tensors are (B, S, E); False for (S, B, E).
     """
@@ -40,6 +41,7 @@ class Calling:
     paddings: tuple[str, ...] = ()
     causal_flags: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     needs_sides: bool = False
     batch_first: bool = True
 
@@ -115,6 +117,7 @@ def calling_of(layer: nn.Module, *, batch_first: bool = True) -> Calling:
         paddings=tuple(p.name for p in rest if p.name.lower() in PADDING_NAMES),
         causal_flags=tuple(p.name for p in rest if p.name.lower() in CAUSAL_FLAG_NAMES),
         empty=tuple(p.name for p in rest if p.default is p.empty),
+        others=tuple(p.name for p in rest if not _is_side(p) and p.default is not p.empty),
         needs_sides=any(p.default is p.empty for p in takes if p.name in (key, value, context)),
         batch_first=batch_first,
     )

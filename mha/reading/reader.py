@@ -252,6 +252,21 @@ class _Reader:
                 packed = [one for one in self._stored(order, unit) if "R" in one.letters and one.roles == order]
                 if packed:
                     ways += [[packed, *output] for output in self._outputs(square, missing)]
+        return ways + self._pair_ways(wanted, square, missing)
+
+    def _pair_ways(
+        self, wanted: tuple[str, ...], square: list[list[str]], missing: list[str]
+    ) -> list[list[list[Stored]]]:
+        """A loose block of two of queries, keys and values, beside a matrix for the third."""
+        ways = []
+        for unit in self.loose if wanted == ("q", "k", "v") else []:
+            for pair in itertools.permutations(wanted, 2):
+                packed = [one for one in self._stored(pair, unit) if "R" in one.letters and one.roles == pair]
+                third = next(role for role in wanted if role not in pair)
+                for other in square if packed else []:
+                    rest = [one for one in square if one is not other]
+                    alone = self._stored((third,), other)[:4]
+                    ways += [[packed, alone, *output] for output in self._outputs(rest, missing)]
         return ways
 
     def _outputs(self, square: list[list[str]], missing: list[str]) -> list[list[list[Stored]]]:

@@ -78,7 +78,7 @@ def warnings_of_rounds(samples: Mapping[str, Sequence[float]], reference: str, n
     times = samples.get(reference, [])
     if noise_floor is not None and noise_floor >= MUCH_STRAY:
         found.append(
-            f"a clone of {reference} strayed from it by {noise_floor:.0%}: smaller differences say nothing; measure "
+            f"a clone of {reference} strayed from it by {noise_floor:.0%}: smaller differences say nothing. Measure "
             "on a quieter machine, or longer (--time-budget)"
         )
     if 0 < len(times) < FEW_ROUNDS:
@@ -89,6 +89,6 @@ def warnings_of_rounds(samples: Mapping[str, Sequence[float]], reference: str, n
         if abs(last / first - 1) >= MUCH_DRIFT:
             found.append(
                 f"the times drifted by {last / first - 1:+.0%} from the first third of the rounds to the last: ratios, "
-                "taken round by round, stand; times do not"
+                "taken round by round, stand, times do not"
             )
     return found
