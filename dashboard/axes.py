@@ -64,9 +64,9 @@ def panel_values(run: Run, view: View) -> list[dict[str, Any]]:
     return [dict(zip(view.panels, combination, strict=True)) for combination in product]
 
 
-def label(where: Mapping[str, Any]) -> str:
-    """Axes with their values, for a title: `heads 8 · batch size 4`."""
+def label(where: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
+    """Axes with their values, for a title: `heads 8 · batch size 4`; contenders under their `names`, if given."""
     return " · ".join(
-        str(value) if axis == CONTENDER else f"{axis_label(axis)} {axis_value(axis, value)}"
+        (names or {}).get(value, str(value)) if axis == CONTENDER else f"{axis_label(axis)} {axis_value(axis, value)}"
         for axis, value in where.items()
     )

@@ -12,7 +12,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dashboard import formatting
-from dashboard.axes import SIZES, View, label
+from dashboard.axes import CONTENDER, SIZES, View, label
+from dashboard.layers import names_of
 from dashboard.marks import Floor, add_marks, floor_of, is_finite, log_ticks, top_of
 from dashboard.metrics import NOT_COMPARABLE, Metric, counts_in_mean, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
@@ -64,13 +65,15 @@ def line_chart(
     rows = select(compared[[name for name in compared if name in DRAWN or name == metric.column]], view.held)
     shown = list(panels)[:MAX_PANELS] or [{}]
     scale = scale_of(rows, metric, is_log=view.log_y)
-    figure = _grid(shown, shared_y=True)
+    names = names_of(axes.get(CONTENDER, ()))
+    figure = _grid(shown, names, shared_y=True)
     for position, where in enumerate(shown):
         place = {"row": position // _columns(shown) + 1, "col": position % _columns(shown) + 1}
         here = select(rows, where)
         for order, value in enumerate(axes.get(view.series, ("",))):
             line = select(here, {view.series: value})
-            _add_series(figure, line, metric, view, scale, style_of(value, order), _series_name(view, value), place)
+            name = label({view.series: value}, names)
+            _add_series(figure, line, metric, view, scale, style_of(value, order), name, place)
         add_marks(figure, here, metric, view.x, scale.top, place)
     _finish(figure, metric, view, axes, scale, shown)
     return figure
@@ -250,14 +253,14 @@ def _y_axes(figure: go.Figure, scale: Scale) -> None:
         figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)
 
 
-def _grid(shown: list[Mapping[str, Any]], *, shared_y: bool) -> go.Figure:
+def _grid(shown: list[Mapping[str, Any]], names: Mapping[str, str], *, shared_y: bool) -> go.Figure:
     columns = _columns(shown)
     rows = -(-len(shown) // columns)
     return make_subplots(
         rows=rows,
         cols=columns,
         shared_yaxes="all" if shared_y else False,
-        subplot_titles=[label(where) for where in shown] if any(shown) else None,
+        subplot_titles=[label(where, names) for where in shown] if any(shown) else None,
         horizontal_spacing=0.04,
         vertical_spacing=min(0.25, 58 / (rows * PANEL_HEIGHT)) if rows > 1 else 0,
     )
@@ -265,10 +268,6 @@ def _grid(shown: list[Mapping[str, Any]], *, shared_y: bool) -> go.Figure:
 
 def _columns(shown: list[Mapping[str, Any]]) -> int:
     return min(2, len(shown))
-
-
-def _series_name(view: View, value: object) -> str:
-    return label({view.series: value})
 
 
 def _x_value(axis: str, value: Any) -> Any:

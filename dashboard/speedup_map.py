@@ -60,9 +60,9 @@ def _references_in(compared: pd.DataFrame) -> dict[str, str]:
 
 
 def _fixed_sizes(compared: pd.DataFrame, x: str) -> str:
-    """What all points of a map with one row share: `batch size 2 · heads 4`."""
+    """What all points of a map with one row share, one below the other, which a narrow screen has room for."""
     sizes = [size for size in SIZES if size != x and not compared.empty]
-    return label({size: compared[size].iloc[0] for size in sizes}) or " "
+    return "<br>".join(label({size: compared[size].iloc[0]}) for size in sizes) or " "
 
 
 def _cell(rows: pd.DataFrame) -> tuple[float | None, str, str]:

@@ -228,6 +228,8 @@ def test_maps_of_many_layers_keep_room_for_the_titles_between_them(tmp_path, mon
     settings = SweepSettings(contenders=own, reference="official-fused")
     run = make_run(tmp_path / "r", grid=grid, settings=settings)
     figure = speedup_map(load_run(tmp_path / "r"), "seq_len", values_of(run))
+    legend = [trace.name for trace in draw(run, load_run(tmp_path / "r"), LATENCY).data if trace.showlegend]
+    assert legend == [*(f"Layer{number}" for number in range(6)), "official-fused"]
     titles = [note.text for note in figure.layout.annotations]
     assert titles == [f"Layer{number} over official-fused" for number in range(6)]
     tops = [figure.layout[f"yaxis{number or ''}"].domain for number in (0, 2, 3, 4, 5, 6)]
@@ -240,7 +242,7 @@ def test_a_map_of_one_row_names_what_is_fixed(tmp_path):
     grid = Grid(batch_size=(2,), seq_len=(3, 5), num_heads=(7,), d_model=14, device="cpu")
     run = make_run(tmp_path / "r", grid=grid)
     cells = next(trace for trace in speedup_map(load_run(tmp_path / "r"), "seq_len", values_of(run)).data)
-    assert list(cells.y) == ["batch size 2 · heads 7"]
+    assert list(cells.y) == ["batch size 2<br>heads 7"]
 
 
 def test_the_table_has_the_compact_columns_first(table):
