@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import time
 from collections import deque
@@ -15,9 +16,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from profiling.closing import closing_lines
 from profiling.events import Ended, Event, Listener, Started, StepFinished, StepStarted, Waiting
 from profiling.runs import Progress
 from profiling.units import format_duration, format_error, format_mib, format_ratio, format_time
+from profiling.wording import cut_middle, short_names, workload_words
 
 NUM_ROWS_SHOWN = 12
 HEADINGS = ("contender", "latency", "speed-up", "memory", "max error", "check")
@@ -104,12 +107,8 @@ class LiveProgress:
         numbers = sum(width + 2 for width in (*NUMBER_WIDTHS, max(len(HEADINGS[-1]), *checks, 0)))
         name_width = min(max(console.width - numbers - len(INDENT), MIN_NAME_WIDTH), 2 * NAME_WIDTH)
         lines: list[str] = []
-        before = None
-        for row, name in self._rows:
-            if workload_words(row) != before:
-                before = workload_words(row)
-                lines.append(before)
-            lines += [INDENT + line for line in row_lines(row, name, name_width)]
+        for workload, rows in itertools.groupby(self._rows, key=lambda pair: workload_words(pair[0])):
+            lines += [workload, *_body(list(rows), name_width)]
         lines = lines[-max(console.height - 3, 1) :]
         shown = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
         header = Text(INDENT + _table_line(HEADINGS, name_width), style="bold", no_wrap=True, overflow="ellipsis")
@@ -130,13 +129,14 @@ def describe(event: Event) -> list[str]:
         return [progress_line(event.progress)]
     if isinstance(event, StepFinished):
         names = short_names([row["contender"] for row in event.rows])
-        return [INDENT + line for row in event.rows for line in row_lines(row, names[row["contender"]])]
+        return _body([(row, names[row["contender"]]) for row in event.rows])
     lines = [f"{event.run.state}: {event.run.progress.done} of {event.run.progress.total} points measured"]
     if event.run.state_reason:
         lines[0] += f" ({event.run.state_reason})"
     if event.run.state == "stopped":
         lines.append(f"go on with: python -m profiling sweep --out {event.folder} --resume")
-    return [*lines, f"table: {event.report}"]
+    summary = closing_lines(event.folder) if event.run.state == "finished" else []
+    return [*summary, *lines, f"table: {event.report}"]
 
 
 def progress_line(progress: Progress, elapsed_s: float = 0.0) -> str:
@@ -146,13 +146,6 @@ def progress_line(progress: Progress, elapsed_s: float = 0.0) -> str:
     if progress.seconds_left is None:
         return line
     return f"{line} - about {format_duration(max(0.0, progress.seconds_left - elapsed_s))} left"
-
-
-def row_lines(row: Mapping[str, Any], name: str, name_width: int = NAME_WIDTH) -> list[str]:
-    """A row as lines of the table: its numbers under their headings, or its status and, below, the reason."""
-    if row["status"] == "ok":
-        return [_table_line((name, *row_cells(row)), name_width)]
-    return [f"{cut_middle(name, name_width):{name_width}}  {row['status']}", f"{INDENT}{row['status_reason']}"]
 
 
 def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -166,32 +159,23 @@ def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def workload_words(row: Mapping[str, Any]) -> str:
-    """A row's sizes in short, and what is unusual about its workload."""
-    words = f"b {row['batch_size']} s {row['seq_len']} h {row['num_heads']} d {row['d_model']}"
-    unusual = [row["dtype"]] if row["dtype"] != "float32" else []
-    unusual += ["training"] if row["mode"] == "training" else []
-    unusual += [name for name in ("bias", "causal") if row[name]]
-    return " ".join([words, *unusual])
+def _body(rows: Sequence[tuple[Mapping[str, Any], str]], name_width: int = NAME_WIDTH) -> list[str]:
+    """Rows, each with its name, as lines of the table: the numbers under their headings, or the status.
 
-
-def short_names(contenders: Sequence[str]) -> dict[str, str]:
-    """Contender → the end of its path, `file.py:Name`, with as many folders as tell it from the others."""
-    parts = {name: name.replace("\\", "/").split("/") for name in contenders}
-    ends = {
-        name: ["/".join(parts[name][-count:]) for count in range(1, len(parts[name]) + 1)]
-        for name in dict.fromkeys(contenders)
-    }
-    taken = [end for each in ends.values() for end in each]
-    return {name: next((end for end in each if taken.count(end) == 1), name) for name, each in ends.items()}
-
-
-def cut_middle(text: str, width: int) -> str:
-    """A text of at most `width` characters: the middle of a longer one gives way to an ellipsis."""
-    if len(text) <= width:
-        return text
-    end = (width - 1) * 2 // 3
-    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+    Why there are no numbers stands below, once for neighbours that share it.
+    """
+    lines = []
+    for position, (row, name) in enumerate(rows):
+        if row["status"] == "ok":
+            lines.append(INDENT + _table_line((name, *row_cells(row)), name_width))
+            continue
+        lines.append(f"{INDENT}{cut_middle(name, name_width):{name_width}}  {row['status']}")
+        following = [
+            later["status_reason"] for later, _ in rows[position + 1 : position + 2] if later["status"] != "ok"
+        ]
+        if following != [row["status_reason"]]:
+            lines.append(f"{INDENT}{INDENT}{row['status_reason']}")
+    return lines
 
 
 def _table_line(cells: Sequence[str], name_width: int = NAME_WIDTH) -> str:

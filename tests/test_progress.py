@@ -15,15 +15,13 @@ from profiling.events import Ended, Started, StepFinished, StepStarted, Waiting
 from profiling.progress import (
     LiveProgress,
     PlainProgress,
-    cut_middle,
     describe,
     progress_line,
     row_cells,
-    short_names,
     show_progress,
-    workload_words,
 )
 from profiling.runs import Progress
+from profiling.wording import cut_middle, short_names, workload_words
 
 ESTIMATE = Estimate(
     num_points=5,
@@ -73,6 +71,12 @@ def test_a_row_says_what_is_unusual_about_its_workload() -> None:
 def test_a_row_without_numbers_says_why() -> None:
     lines = describe(StepFinished(PROGRESS, [lost_row("custom", "oom", "no room")]))
     assert [line.split() for line in lines] == [["custom", "oom"], ["no", "room"]]
+    rows = [lost_row(name, "invalid", "odd") for name in ("custom", "official")]
+    assert [line.split() for line in describe(StepFinished(PROGRESS, [*rows, make_row()]))][:3] == [
+        ["custom", "invalid"],
+        ["official", "invalid"],
+        ["odd"],
+    ]
 
 
 def test_a_long_path_is_told_by_its_end_and_by_as_much_as_tells_it_from_others() -> None:
