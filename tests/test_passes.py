@@ -469,3 +469,10 @@ def test_what_disturbs_the_rounds_is_told_in_every_row(monkeypatch: pytest.Monke
     rows = run()
     for name in ("custom", "official"):
         assert rows[name].cells["warnings"].startswith("other processes took 1.7 of 2 cores; 5 rounds only")
+
+
+def test_a_reference_far_from_the_truth_lets_no_row_pass(plant: Callable[..., None]) -> None:
+    plant(official=giving(lambda output: output + 1), custom=giving(lambda output: output + 1))
+    cells = run(["custom", "official"])["custom"].cells
+    assert cells["check_verdict"] == "error"
+    assert "far from the float64 truth" in cells["warnings"]

@@ -13,6 +13,8 @@ from mha.oracle import Oracle
 
 # A layer may be this many times as far from the truth as the official layer is.
 ERROR_RATIO_TOLERANCE = 2.0
+# No official layer is further from the truth than so many eps of its largest value; one at work on other maths is.
+MOST_ROUNDING = 1e5
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,14 @@ class Comparison:
     share_off: float = 0.0
     largest_true: float = 0.0
     eps: float = 0.0
+
+    @property
+    def official_is_sane(self) -> bool:
+        """Whether the official layer is as near the truth as its dtype lets it be, give or take a lot: else nothing
+        that is measured by its error means anything, as where some layer has put another softmax into torch.
+        """
+        bound = min(MOST_ROUNDING * self.eps, 0.5) * self.largest_true
+        return not self.official_max_abs_error_oracle > bound  # NaN is told elsewhere
 
     def joined(self, found: Sequence[Comparison]) -> Comparison:
         """The comparison of the largest errors among several of the same layer, told as this one otherwise."""
