@@ -32,7 +32,15 @@ middle half of them (from the quartile p25 to p75). Lower is better.
 **Speed-up** is the reference's time divided by the contender's. Above 1 the contender is faster. It is taken round by
 round, from times measured next to each other, and the median over rounds is shown; means over several shapes are
 geometric, so that 2× and 0.5× cancel. Only shapes that both sides completed count, and only where the contender passes
-the check: a wrong answer has no speed.
+the check: a wrong answer has no speed. A layer of another design (*not comparable*, such as grouped queries) counts,
+and is marked.
+
+**Is the difference real?** A clone of the reference runs in every round, with weights of its own. How far its ratio
+strays from 1 is the **noise floor**: a speed-up within it says nothing. Between processes the ratio moves by some per
+cent as well, so a verdict needs replicates, passes over the grid in fresh processes. From their speed-ups comes a 95 %
+interval: **faster** or **slower** where it lies wholly outside of 1 ± 2 % and of the noise floor, **same** where it lies
+wholly within 1 ± 2 %, else **unsure**; and **provisional** below five replicates, whatever it looks like. **Warnings**
+under a result tell what disturbed it (other processes, drift, few rounds) and what to do.
 
 **Peak memory** is the most bytes that the call itself holds at once, beyond what was live before it. It is counted by
 the allocator, not read from the size of the process. MiB are 2²⁰ bytes. Lower is better.
