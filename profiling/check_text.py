@@ -14,22 +14,27 @@ NUM_MAPPED_SHOWN = 8
 
 VERDICT_WORDS = {"pass": "PASS", "fail": "FAIL", "not-comparable": "NOT COMPARABLE", "error": "ERROR"}
 
+SIZES = (("d_model", "d_model"), ("heads", "num_heads"), ("batch", "batch_size"), ("seq_len", "seq_len"))
+
 # Parts that are told and do not decide.
 BESIDE = "beside the verdict: "
 
 Report = Mapping[str, Any]
 
 
-def report_lines(contender: str, report: Report, *, width: int = WIDTH) -> list[str]:
+def report_lines(
+    contender: str, report: Report, *, width: int = WIDTH, asked: Mapping[str, Any] | None = None
+) -> list[str]:
     """The lines that tell a report; the first is the verdict. A key that the report lacks tells nothing.
 
     Args:
         contender: what was checked, as it was given.
         report: as `mha.ConsistencyReport.to_dict` makes it.
         width: where lines are broken.
+        asked: the sizes that were asked for, by the names of a workload; a layer that was run at others says so.
     """
     head = f"{VERDICT_WORDS.get(report['verdict'], report['verdict'])}  {contender}"
-    lines = [head]
+    lines = [head, *_wrapped(_other_shape(report, asked or {}), width, "  ")]
     for finding in report.get("diagnosis") or ():
         lines += _wrapped(f"-> {finding['sentence']}", width, "  ", "     ")
     lines += _wrapped(report["reason"], width, "  ")
@@ -37,11 +42,21 @@ def report_lines(contender: str, report: Report, *, width: int = WIDTH) -> list[
     return [*lines, "", *body] if body else lines
 
 
+def _other_shape(report: Report, asked: Mapping[str, Any]) -> str:
+    """Where a layer that has its sizes was run at them: the first comparison is the one that was asked for."""
+    run: Report = next(iter(report.get("comparisons") or ()), {})
+    other = [(word, key) for word, key in SIZES if key in asked and key in run and run[key] != asked[key]]
+    if not other:
+        return ""
+    told = ", ".join(f"{word} {run[key]}" for word, key in SIZES if key in run)
+    return f"run at {told}: not as asked ({', '.join(f'{word} {asked[key]}' for word, key in other)})"
+
+
 def _sections(report: Report) -> Iterator[tuple[str, Sequence[str]]]:
     """What the body says: a label and its paragraphs, one after the other."""
     yield "compared", _parts(report)
     yield "error", _errors(report)
-    yield "worst element", _worst(report)
+    yield "worst element", _worst(report) if report["verdict"] != "pass" else []
     yield "weights", _weights(report)
     yield "unmatched", [", ".join(report["unmatched"])] if report.get("unmatched") else []
     yield "gradients", _gradients(report)
@@ -96,8 +111,7 @@ def _worst(report: Report) -> list[str]:
     # One that is not finite has no error to compare by; it is the worst.
     worst = max(found, key=lambda entry: (entry.get("max_abs_error") is None, entry.get("max_abs_error") or 0.0))
     batch, position, channel = worst["worst"]
-    sizes = (("d_model", "d_model"), ("heads", "num_heads"), ("batch", "batch_size"), ("seq_len", "seq_len"))
-    shape = ", ".join(f"{word} {worst[key]}" for word, key in sizes)
+    shape = ", ".join(f"{word} {worst[key]}" for word, key in SIZES)
     head = "" if worst.get("worst_head") is None else f" (of head {worst['worst_head']})"
     return [f"batch {batch}, position {position}, channel {channel}{head} at {shape}"]
 

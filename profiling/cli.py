@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 if TYPE_CHECKING:
+    from profiling.device_lock import Owner
     from profiling.stopping import StopSwitch
 
 EXIT_FAILED = 1
@@ -140,14 +141,19 @@ def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> Non
         require_seconds("time_limit", limit_s)
         with LiveChecker(texts["device"]) as checker:
             how: dict[str, Any] = {"batch_first": batch_first, "input_scale": scale, "self_check": True}
-            report = checker.check(workload, contender, **how, limit_s=limit_s)
+            report = checker.check(
+                workload, contender, **how, limit_s=limit_s, patience_s=limit_s, on_wait=_tell_waiting
+            )
     except GridError as error:
         _exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
         if not as_json and not isinstance(error, ChildDied):
             _exit_with(str(error), CHECK_EXITS["error"])  # nothing that the layer did
-        report = error_report(reason_of(error, limit_s), f"{contender} at {workload.label}")
-    _print_report(contender, report, as_json=as_json)
+        reason = reason_of(error, limit_s)
+        if isinstance(error, ChildDied) and error.running.phase == "check" and error.status == "timeout":
+            reason += ": give it longer with --time-limit, or look for an endless loop"
+        report = error_report(reason, f"{contender} at {workload.label}")
+    _print_report(contender, report, workload.to_dict(), as_json=as_json)
     sys.exit(CHECK_EXITS[report["verdict"]])
 
 
@@ -255,7 +261,11 @@ def _parse_scale(text: str) -> float:
     return scale
 
 
-def _print_report(contender: str, report: dict[str, Any], *, as_json: bool) -> None:
+def _tell_waiting(owner: Owner) -> None:
+    click.echo(f"waiting: {owner.sentence}", err=True)
+
+
+def _print_report(contender: str, report: dict[str, Any], asked: dict[str, Any], *, as_json: bool) -> None:
     import json
     import shutil
 
@@ -265,7 +275,7 @@ def _print_report(contender: str, report: dict[str, Any], *, as_json: bool) -> N
         click.echo(json.dumps(report, ensure_ascii=False))
         return
     width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
-    verdict, *lines = report_lines(contender, report, width=width)
+    verdict, *lines = report_lines(contender, report, width=width, asked=asked)
     click.secho(verdict, fg=CHECK_COLORS[report["verdict"]], bold=True)
     click.echo("\n".join(lines))
 

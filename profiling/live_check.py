@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from profiling.child_process import MeasuringChild
-from profiling.device_lock import DeviceLock
+from profiling.device_lock import CHECK_PATIENCE_S, DeviceLock, Owner
 from profiling.layers import LayerFile, find_layer, is_layer, source_hash
 from profiling.workload import Workload
 
@@ -54,6 +55,8 @@ class LiveChecker:
         input_scale: float = 1.0,
         self_check: bool = False,
         limit_s: float = CHECK_LIMIT_S,
+        patience_s: float = CHECK_PATIENCE_S,
+        on_wait: Callable[[Owner], None] | None = None,
     ) -> dict[str, Any]:
         """The report of a contender's check at a workload's shape and at the fixed probe shapes.
 
@@ -66,10 +69,12 @@ class LiveChecker:
             input_scale: the deviation of the normal input.
             self_check: whether to plant faults in a right layer as well, and say how many the check catches.
             limit_s: seconds after which the layer counts as hanging, and its process is ended.
+            patience_s: seconds to wait for someone else's check on the device.
+            on_wait: told once who is waited for.
 
         Raises:
             GridError: there is no such file.
-            DeviceBusy: a sweep measures on the device; a check would disturb it.
+            DeviceBusy: a sweep measures on the device, and a check would disturb it; or a check outlasts the patience.
             MeasuringError: the child could not answer; the message says why.
         """
         with self._turn:
@@ -77,7 +82,7 @@ class LiveChecker:
             child = self._ready_child() if layer is None else self._child_for(layer)
             device = self._environment["device"]
             lock = DeviceLock(device)
-            lock.acquire("check")
+            lock.acquire("check", patience_s=patience_s, on_wait=on_wait)
             try:
                 request = {
                     "request": "check",

@@ -65,7 +65,6 @@ PASS  mine.py:Mine
   error          3.00e-07 at most from the official layer; the plain bound 1e-05 holds
                  2.00e-07 from float64 at the shape asked for (the official layer 3.00e-07)
                  0.731 times what the official layer's own error explains, passes up to 2
-  worst element  batch 2, position 16, channel 9 at d_model 10, heads 2, batch 3, seq_len 17
   weights        3 of 4 weights, 1 of 1 biases matched
                  to_qkv.weight[0:E] <- in_proj_weight[0:E] (copied)
                  to_qkv.weight[E:2E] <- in_proj_weight[E:2E] (copied)
@@ -76,6 +75,20 @@ PASS  mine.py:Mine
   notes          The layer writes to its input.
   the check      21 of 21 planted faults caught
   what was run   Mine against torch.nn.MultiheadAttention"""
+    )
+
+
+def test_a_layer_that_is_run_at_sizes_of_its_own_says_so_first() -> None:
+    lines = told(PASSED, asked=SHAPE | {"d_model": 64, "num_heads": 4}).splitlines()
+    assert lines[1] == "  run at d_model 10, heads 2, batch 3, seq_len 7: not as asked (d_model 64, heads 4)"
+    assert told(PASSED, asked=SHAPE) == told(PASSED)
+    assert "not as asked" not in told({"verdict": "error", "reason": "x", "comparisons": []}, asked=SHAPE)
+
+
+def test_where_a_failing_layer_is_worst_is_told() -> None:
+    assert (
+        "  worst element  batch 2, position 16, channel 9 at d_model 10, heads 2, batch 3, seq_len 17"
+        in told(PASSED | {"verdict": "fail"}).splitlines()
     )
 
 

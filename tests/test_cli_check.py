@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_a_passing_layer_fits_a_screen_and_says_what_the_check_is_worth(mine: Pa
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Hangs", "the layer did not answer within 3 s"),
+        ("Hangs", "the layer did not answer within 3 s: give it longer with --time-limit"),
         ("Dies", "the layer took its process down, which ended without an answer, though with exit status 0"),
         ("Exits", "called exit(3)"),
     ],
@@ -89,6 +90,28 @@ def test_a_file_that_raises_when_imported_is_an_error_that_names_the_line(tmp_pa
 def test_what_a_layer_prints_is_not_in_the_object(mine: Path) -> None:
     done = check(f"{mine}:Prints", "--json")
     assert (done.exit_code, told(done)["verdict"]) == (0, "pass")
+
+
+def test_a_check_waits_for_another_check_and_says_so(mine: Path) -> None:
+    lock = DeviceLock("cpu")
+    lock.acquire("check")
+    timer = threading.Timer(8.0, lock.release)
+    timer.start()
+    try:
+        done = check(f"{mine}:Right")
+    finally:
+        timer.join()
+    assert (done.exit_code, done.stdout[:4]) == (0, "PASS"), done.output
+    assert done.stderr.startswith("waiting: cpu is busy since")
+
+
+def test_an_instance_of_other_sizes_says_at_which_it_was_run(mine: Path) -> None:
+    done = CliRunner().invoke(main, ["check", f"{mine}:instance"])
+    assert done.exit_code == 0, done.output
+    assert (
+        done.stdout.splitlines()[1]
+        == "  run at d_model 10, heads 2, batch 2, seq_len 8: not as asked (d_model 64, heads 4)"
+    )
 
 
 def test_a_device_that_is_busy_is_told_in_the_object_too(mine: Path) -> None:
