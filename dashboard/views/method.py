@@ -39,8 +39,8 @@ and is marked.
 strays from 1 is the **noise floor**: a speed-up within it says nothing. Between processes the ratio moves by some per
 cent as well, so a verdict needs replicates, passes over the grid in fresh processes. From their speed-ups comes a 95 %
 interval: **faster** or **slower** where it lies wholly outside of 1 ± 2 % and of the noise floor, **same** where it
-lies wholly within 1 ± 2 %, else **unsure**; and **provisional** below five replicates, whatever it looks like. **Warnings**
-under a result tell what disturbed it (other processes, drift, few rounds) and what to do.
+lies wholly within 1 ± 2 %, else **unsure**; and **provisional** below five replicates, whatever it looks like.
+**Warnings** under a result tell what disturbed it (other processes, drift, few rounds) and what to do.
 
 **Peak memory** is the most bytes that the call itself holds at once, beyond what was live before it. It is counted by
 the allocator, not read from the size of the process. MiB are 2²⁰ bytes. Lower is better.
