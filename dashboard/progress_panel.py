@@ -43,9 +43,12 @@ def look(runs: Sequence[Run]) -> Watched | None:
     """The sweep that is alive: one of ours, or one that was started elsewhere. Before anything else is read."""
     job = services.jobs().alive()
     running = next((run for run in runs if run.state == "running"), None)
-    if running is None and job is None:
+    if running is not None:
+        run_id = running.run_id
+    elif job is not None:
+        run_id = job.run_id
+    else:
         return None
-    run_id = running.run_id if running else job.run_id  # type: ignore[union-attr]
     run = running or _read(run_id)
     return Watched(run_id, run, _seen(run, is_alive=job is not None and job.run_id == run_id))
 

@@ -20,6 +20,7 @@ from mha.projections import PackedProjections
 def _softmax_takes_out() -> bool:
     scores = torch.zeros(1)
     try:
+        # torch's type stubs leave this call out.
         torch.softmax(scores, -1, out=scores)  # type: ignore[call-overload, unused-ignore]
     except TypeError:  # torch 1.9
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
@@ -24,11 +23,12 @@ from mha.checking.report import (
     Shape,
     ShapeComparison,
 )
+from mha.checking.request import asked_shape, known_device, known_dtype, require_settings
 from mha.checking.side_by_side import compare_at
 from mha.checking.surroundings import own_random_state
 from mha.checking.trial import How, Stopped
-from mha.checking.wording import short, words
-from mha.reading.building import name_of, sizes_of
+from mha.checking.wording import short
+from mha.reading.building import name_of
 
 PLAIN_TOLERANCE = 1e-5
 
@@ -95,9 +95,9 @@ def check_consistency(
         ValueError: where a size is not positive, ``num_heads`` does not divide ``d_model``, or dtype or device is none
             that a layer can compute in.
     """
-    asked = _asked_shape(layer, d_model, num_heads, batch_size, seq_len)
-    dtype, device = _known_dtype(dtype), _known_device(device)
-    _require_settings(bias, causal, seed, input_scale)
+    asked = asked_shape(layer, d_model, num_heads, batch_size, seq_len)
+    dtype, device = known_dtype(dtype), known_device(device)
+    require_settings(bias, causal, seed, input_scale)
     if isinstance(layer, nn.Module):
         causal = causal or getattr(layer, "causal", False) is True  # a layer that is given ready-made has decided
     how = How(layer, device, bias, causal, seed, batch_first, float(input_scale), [])
@@ -111,52 +111,6 @@ def _planted() -> tuple[int, int]:
     from mha.checking.planted import planted_faults_caught  # it calls this module
 
     return planted_faults_caught()
-
-
-def _asked_shape(layer: Any, d_model: int, num_heads: int, batch_size: int, seq_len: int) -> Shape:
-    if isinstance(layer, nn.Module):
-        d_model, num_heads = sizes_of(layer, d_model, num_heads)
-    shape = Shape(d_model, num_heads, batch_size, seq_len)
-    for name, value in shape._asdict().items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{name} must be a whole number, got {value!r}")
-        if value <= 0:
-            raise ValueError(f"{name} must be positive, got {value}")
-    if d_model % num_heads:
-        raise ValueError(f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}")
-    return shape
-
-
-def _require_settings(bias: Any, causal: Any, seed: Any, input_scale: Any) -> None:
-    if bias is not None and not isinstance(bias, bool):
-        raise ValueError(f"bias must be True, False or None, got {bias!r}")
-    if not isinstance(causal, bool):
-        raise ValueError(f"causal must be True or False, got {causal!r}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise ValueError(f"seed must be a whole number from 0 to 2^32 - 1, got {seed!r}")
-    if isinstance(input_scale, bool) or not isinstance(input_scale, (int, float)) or not 1e-3 <= input_scale <= 1e6:
-        raise ValueError(f"input_scale must be a number from 0.001 to 1,000,000, got {input_scale!r}")
-
-
-def _known_dtype(dtype: torch.dtype | str) -> torch.dtype:
-    known = getattr(torch, dtype.replace("torch.", ""), None) if isinstance(dtype, str) else dtype
-    if not isinstance(known, torch.dtype) or not known.is_floating_point:
-        raise ValueError(f"dtype must be a floating type such as float32, bfloat16 or torch.float16, got {dtype!r}")
-    return known
-
-
-def _known_device(device: torch.device | str) -> torch.device:
-    try:
-        known = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise ValueError(f"device must be one of torch's, such as cpu or cuda:0, got {device!r}") from None
-    if known.type == "meta":
-        raise ValueError("device must be one that holds values, got 'meta'")
-    try:
-        torch.empty(1, device=known)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(f"device {str(known)!r} cannot be used here: {words(error)}") from None
-    return known
 
 
 class _Check:
@@ -252,12 +206,11 @@ class _Check:
         """Fewer weights than the official layer's: not comparable by copying in; the other way round is told."""
         finding, place = finding_of_sharing(identity, self.asked)
         reverse = "passes" if self.verdict == "pass" else f"fails ({self.reason})"
-        identity.limits.append(
+        told = (
             "the other way round, with this layer's weights copied into the official one and repeated where they are "
             f"shared, it {reverse}"
         )
-        agrees = "agrees with the official layer" if self.verdict == "pass" else "differs from the official layer"
-        told = f"with its own weights copied into it, repeated where they are shared, it {agrees}"
+        identity.limits.append(told)
         self.verdict, self.reason = "not-comparable", f"{place}; {told}"
         self.findings.insert(0, finding)
 
@@ -320,7 +273,7 @@ class _Check:
         for one in self.identity.reading.stored:
             how = one.how() + (" (found by trying)" if self.identity.reading.by_search and one.kind == "w" else "")
             for role in one.roles:
-                theirs = one.label if len(one.roles) == 1 else f"{one.label} ({role})"
+                theirs = one.label_of(role)
                 if one.kind == "b" and self.how.bias is False:
                     mapped.append(MappedWeight(theirs, "none", "set to zero"))
                 else:

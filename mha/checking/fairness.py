@@ -94,6 +94,7 @@ def _calls_fused_kernel(trial: Trial) -> bool:
         return False
     called = []
 
+    # Newer torch has types for the mode, older torch none: then its class counts as Any, which may not be inherited.
     class Watch(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             called.append(func)

@@ -15,6 +15,7 @@ from mha.checking.report import GradientComparison
 from mha.checking.surroundings import dropout_at_rest
 from mha.checking.trial import Stopped, Trial, called
 from mha.checking.wording import words
+from mha.official import call_official, causal_mask
 from mha.reading.layouts import Reading, named_parameters, parameters_of
 from mha.slots import slots
 
@@ -24,8 +25,8 @@ GRADIENT_RATIO_TOLERANCE = 3.0
 INPUT = "input"
 
 
-def compare_gradients(trial: Trial, reading: Reading | None, formula: Formula) -> list[GradientComparison]:
-    """Compare the gradients of a random weighting of the output, in train mode with every ``nn.Dropout`` at rest.
+def compare_gradients(trial: Trial, reading: Reading | None, formula: Formula) -> tuple[list[GradientComparison], str]:
+    """Compare the gradients of a random weighting of the output, in train mode with dropout at rest where it can be.
 
     The rule is that of :func:`mha.checking.comparison.compare_outputs`, gradient by gradient, with three times the
     official layer's own error allowed; rounding is that of the largest gradient among the weights, or of the input's.
@@ -35,6 +36,9 @@ def compare_gradients(trial: Trial, reading: Reading | None, formula: Formula) -
         reading: how its weights are read; None for a layer that loaded the official one.
         formula: what the layer computes, causal or not.
 
+    Returns:
+        The comparisons, and in words the mode that the layer was in.
+
     Raises:
         Stopped: where the layer raises, or its output takes no gradient.
     """
@@ -42,7 +46,7 @@ def compare_gradients(trial: Trial, reading: Reading | None, formula: Formula) -
     upstream = torch.randn(tuple(trial.x.shape), generator=generator)
     truth = _true_gradients(trial, reading, formula, upstream.double())
     theirs = _official_gradients(trial, reading, formula, upstream)
-    mine = _layer_gradients(trial, reading, upstream)
+    mine, mode = _layer_gradients(trial, reading, upstream)
     labels = _labels(reading)
     largest = max(float(truth[name].abs().max()) for name in truth if name != INPUT)
     eps = torch.finfo(trial.dtype).eps
@@ -52,7 +56,7 @@ def compare_gradients(trial: Trial, reading: Reading | None, formula: Formula) -
             continue
         scale = float(true.abs().max()) if name == INPUT else largest
         found.append(_compared(labels.get(name, name), mine[name], theirs[name], true, eps * scale))
-    return found
+    return found, mode
 
 
 def _compared(name: str, mine: Tensor | None, theirs: Tensor, true: Tensor, rounding: float) -> GradientComparison:
@@ -70,9 +74,9 @@ def _true_gradients(trial: Trial, reading: Reading | None, formula: Formula, ups
     x = trial.x.detach().cpu().double().requires_grad_()
     weights = {role: values.requires_grad_() for role, values in trial.weights(reading).items()}
     output = attend(formula, weights, trial.shape.num_heads, x)
-    found = torch.autograd.grad(_weighted(output, upstream), [x, *weights.values()], allow_unused=True)
-    values = [torch.zeros_like(w) if g is None else g for w, g in zip([x, *weights.values()], found)]  # noqa: B905
-    return dict(zip([INPUT, *weights], values))  # noqa: B905
+    inputs = {INPUT: x, **weights}
+    torch.autograd.backward(_weighted(output, upstream), inputs=list(inputs.values()))
+    return {name: torch.zeros_like(one) if one.grad is None else one.grad for name, one in inputs.items()}
 
 
 def _official_gradients(trial: Trial, reading: Reading | None, formula: Formula, upstream: Tensor) -> dict[str, Tensor]:
@@ -82,11 +86,10 @@ def _official_gradients(trial: Trial, reading: Reading | None, formula: Formula,
     x = trial.x.detach().clone().requires_grad_()
     mask = None
     if formula.pattern == "causal":
-        seq_len = trial.shape.seq_len
-        mask = torch.full((seq_len, seq_len), -math.inf, dtype=trial.dtype, device=x.device).triu(1)
+        mask = causal_mask(trial.shape.seq_len, dtype=trial.dtype, device=x.device)
     with torch.enable_grad():
-        output = official(x, x, x, attn_mask=mask)[0]
-        _weighted(output, upstream).backward()  # type: ignore[no-untyped-call]
+        output = call_official(official, x, causal_mask=mask)
+        torch.autograd.backward(_weighted(output, upstream))
     gradients = {INPUT: _plain(x.grad)}
     stand_in = _with_gradients_for_weights(official)
     gradients.update({role: _plain(slot.tensor) for role, slot in slots(stand_in).items()})
@@ -101,15 +104,15 @@ def _with_gradients_for_weights(official: nn.MultiheadAttention) -> nn.Multihead
     return official
 
 
-def _layer_gradients(trial: Trial, reading: Reading | None, upstream: Tensor) -> dict[str, Tensor | None]:
-    """By role, the layer's own; None where none arrived."""
-    with _trainable_at_rest(trial):
+def _layer_gradients(trial: Trial, reading: Reading | None, upstream: Tensor) -> tuple[dict[str, Tensor | None], str]:
+    """By role, the layer's own, None where none arrived; and the mode in words."""
+    with _trainable_at_rest(trial) as mode:
         gradients = _backward(trial, upstream)
     found: dict[str, Tensor | None] = {INPUT: gradients[INPUT]}
     if reading is None and all(gradients[name] is None for name, _ in trial.layer.named_parameters()):
         raise Stopped("fail", "no gradient reaches any of its parameters: load_from_official may have cut them off")
     if reading is None or reading.is_shared:
-        return found
+        return found, mode
     for one in reading.stored:
         missing = any(gradients[name] is None for name in one.names)
         filled = {
@@ -120,12 +123,12 @@ def _layer_gradients(trial: Trial, reading: Reading | None, upstream: Tensor) ->
         for role, values in one.read(filled, reading.sizes).items():
             # A gradient that is truly zero, such as that of the keys' bias, need not arrive.
             found[role] = None if missing and role != "b_k" else values
-    return found
+    return found, mode
 
 
 @contextlib.contextmanager
-def _trainable_at_rest(trial: Trial) -> Iterator[None]:
-    """The layer in train mode with every ``nn.Dropout`` at rest; in eval mode where chance still rules it then.
+def _trainable_at_rest(trial: Trial) -> Iterator[str]:
+    """The layer in train mode with dropout at rest; in eval mode where chance still rules it then; says which.
 
     Raises:
         Stopped: where nothing is random in train mode, and the output another than in eval mode.
@@ -134,6 +137,7 @@ def _trainable_at_rest(trial: Trial) -> Iterator[None]:
     dropouts = [module for module in layer.modules() if isinstance(module, nn.modules.dropout._DropoutNd)]
     before = [module.p for module in dropouts]
     layer.train()
+    mode = "in train mode with dropout at rest"
     for module in dropouts:
         module.p = 0.0
     try:
@@ -141,10 +145,11 @@ def _trainable_at_rest(trial: Trial) -> Iterator[None]:
             first, second = (trial.run(seed=trial.how.seed + i) for i in range(2))
         if not torch.equal(first, second):  # a dropout of its own
             layer.eval()
+            mode = "in eval mode, since chance rules its output in train mode"
         elif not equals(first.cpu().double(), in_eval.cpu().double(), TOLERANCES.get(trial.dtype, 1e-4)):
             raise Stopped("fail", "in train mode the output is another than in eval mode, though nothing random is on")
         with dropout_at_rest():
-            yield
+            yield mode
     finally:
         layer.eval()
         for module, p in zip(dropouts, before):  # noqa: B905 - Python 3.8 has no strict=
@@ -169,7 +174,7 @@ def _backward(trial: Trial, upstream: Tensor) -> dict[str, Tensor | None]:
         if not output.requires_grad:
             raise Stopped("fail", "the output takes no gradient: the layer computes under torch.no_grad() or detaches")
         try:
-            _weighted(output, upstream).backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(_weighted(output, upstream))
         except Exception as error:  # whatever a user's backward raises is the answer
             raise Stopped("fail", f"its backward raised {words(error)}: it cannot be trained") from error
     gradients: dict[str, Tensor | None] = {INPUT: None if x.grad is None else _plain(x.grad)}
@@ -195,11 +200,7 @@ def _labels(reading: Reading | None) -> Mapping[str, str]:
     """Role -> the layer's own name for it; packed roles with the role behind it."""
     if reading is None:
         return {}
-    found = {}
-    for one in reading.stored:
-        for role in one.roles:
-            found[f"{one.kind}_{role}"] = one.label if len(one.roles) == 1 else f"{one.label} ({role})"
-    return found
+    return {f"{one.kind}_{role}": one.label_of(role) for one in reading.stored for role in one.roles}
 
 
 def _plain(tensor: Tensor | None) -> Tensor:

@@ -141,14 +141,14 @@ def more_in_cross_attention(identity: Identity, known: list[Finding]) -> list[Fi
 
 def _check_gradients(identity: Identity, found: Parts) -> None:
     try:
-        found.gradients = compare_gradients(identity.trial, identity.reading, identity.base)
+        found.gradients, mode = compare_gradients(identity.trial, identity.reading, identity.base)
     except Stopped as stop:
         found.add(Part("gradients", stop.verdict, None, None, str(stop)), stop.findings)
         return
     wrong = [one for one in found.gradients if one.verdict == "fail"]
     missing = ", ".join(one.name for one in wrong if math.isnan(one.max_abs_error))
     findings = []
-    reason = f"of the input and {len(found.gradients) - 1} weights, in train mode with nn.Dropout at rest"
+    reason = f"of the input and {len(found.gradients) - 1} weights, {mode}"
     if missing:
         reason = f"no gradient, or none that is finite, reaches {missing}"
         sentence = (

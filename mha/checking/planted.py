@@ -53,7 +53,8 @@ class PlainAttention(nn.Module):
 
     def out(self, context: Tensor, x: Tensor) -> Tensor:
         """The output projection."""
-        return self.out_proj(context)  # type: ignore[no-any-return]
+        output: Tensor = self.out_proj(context)
+        return output
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend: (B, S, E) -> (B, S, E)."""
@@ -67,9 +68,14 @@ class _SequenceFirst(PlainAttention):
         return super().forward(x.transpose(0, 1)).transpose(0, 1)
 
 
-class _KeysFromQuery(PlainAttention):
-    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(query)
+class _KeysFromQuery(nn.Module):
+    def __init__(self, d_model: int, num_heads: int) -> None:
+        super().__init__()
+        self.inner = PlainAttention(d_model, num_heads)
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        output: Tensor = self.inner(query)
+        return output
 
 
 class _Grouped(PlainAttention):
@@ -88,7 +94,7 @@ class _Shared(PlainAttention):
         self.q_proj, self.k_proj, self.v_proj = (nn.Linear(self.head_dim, self.head_dim) for _ in range(3))
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        heads = x.unflatten(-1, (self.num_heads, -1))  # type: ignore[no-untyped-call]
+        heads = x.view(*x.shape[:-1], self.num_heads, -1)
         q, k, v = (projection(heads).flatten(-2) for projection in (self.q_proj, self.k_proj, self.v_proj))
         return q, k, v
 
@@ -99,7 +105,8 @@ class _NormInside(PlainAttention):
         self.norm = nn.LayerNorm(d_model)
 
     def out(self, context: Tensor, x: Tensor) -> Tensor:
-        return self.norm(self.out_proj(context))  # type: ignore[no-any-return]
+        output: Tensor = self.norm(self.out_proj(context))
+        return output
 
 
 def _with(**steps: Callable[..., object]) -> type[PlainAttention]:
@@ -116,7 +123,7 @@ def _unbiased(linear: nn.Linear, x: Tensor) -> Tensor:
 
 
 # Name of the fault -> a layer that has it.
-PLANTED: dict[str, type[PlainAttention]] = {
+PLANTED: dict[str, type[nn.Module]] = {
     "scale-d-model": _with(scaled=lambda self, s: s / math.sqrt(self.num_heads * self.head_dim)),
     "scale-num-heads": _with(scaled=lambda self, s: s / math.sqrt(self.num_heads)),
     "scale-missing": _with(scaled=lambda self, s: s),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unittest import mock
@@ -29,7 +30,7 @@ DROPOUT_IN_EVAL = Finding(
 )
 STATE_BETWEEN_CALLS = Finding(
     "state-between-calls",
-    "The output hangs on earlier calls: the layer keeps something from one to the next, such as a cache of keys and "
+    "The output depends on earlier calls: the layer keeps something from one to the next, such as a cache of keys and "
     "values, or draws from a random generator of its own. Keep none, or clear it before each call.",
 )
 
@@ -99,16 +100,11 @@ class Trial:
             Stopped: where it cannot be built or called, or its weights cannot be read.
         """
         layer = _built(how, shape, dtype)
-        try:
-            return cls._of(layer, how, shape, dtype)
-        except (Stopped, KeyboardInterrupt):
-            raise
-        except CallError as error:
-            raise Stopped("error", str(error)) from error
-        except UnknownLayoutError as error:
-            raise Stopped("not-comparable", str(error)) from error
-        except Exception as error:  # attributes that raise, parameters that cannot be written to
-            raise Stopped("error", f"to look at the layer raised {words(error)}") from error
+        with theirs("to look at the layer"):  # attributes that raise, parameters that cannot be written to
+            try:
+                return cls._of(layer, how, shape, dtype)
+            except UnknownLayoutError as error:
+                raise Stopped("not-comparable", str(error)) from error
 
     @classmethod
     def _of(cls, layer: nn.Module, how: How, shape: Shape, dtype: torch.dtype) -> Trial:
@@ -222,16 +218,27 @@ def called(calling: Calling, layer: nn.Module, *inputs: Tensor, **extra: Any) ->
     Raises:
         Stopped: where the layer raises, exits, or returns no tensor.
     """
-    try:
+    with theirs("the layer"):
         return calling(layer, *inputs, **extra)
-    except CallError as error:
+
+
+@contextlib.contextmanager
+def theirs(doing: str) -> Iterator[None]:
+    """Run someone else's code: whatever it raises, an exit among it, is an answer of the check.
+
+    Raises:
+        Stopped: with what was raised, in words; a person's own interrupt passes through.
+    """
+    try:
+        yield
+    except (Stopped, KeyboardInterrupt):
+        raise
+    except (BuildError, CallError) as error:  # said by us, about it
         raise Stopped("error", str(error)) from error
     except SystemExit as error:
-        raise Stopped("error", f"the layer called exit({error.code!r})") from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever a user's layer raises is the answer
-        raise Stopped("error", f"the layer raised {words(error)}") from error
+        raise Stopped("error", f"{doing} called exit({error.code!r})") from error
+    except BaseException as error:
+        raise Stopped("error", f"{doing} raised {words(error)}") from error
 
 
 def randomize_roles(layer: nn.Module, candidates: Sequence[Reading], generator: torch.Generator) -> None:
@@ -252,7 +259,7 @@ def same_reading(found: Reading, candidates: Sequence[Reading]) -> Reading:
 
 def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
     torch.manual_seed(how.seed)
-    try:
+    with theirs("building the layer"):
         layer = build_layer(
             how.target,
             shape.d_model,
@@ -265,15 +272,7 @@ def _built(how: How, shape: Shape, dtype: torch.dtype) -> nn.Module:
         _plain_parameters(layer, how)
         layer = layer.to(device=how.device, dtype=dtype)
         layer.eval()
-        return layer
-    except BuildError as error:
-        raise Stopped("error", str(error)) from error
-    except SystemExit as error:
-        raise Stopped("error", f"building the layer called exit({error.code!r})") from error
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever a user's constructor raises is the answer
-        raise Stopped("error", f"building the layer raised {words(error)}") from error
+    return layer
 
 
 def _plain_parameters(layer: nn.Module, how: How) -> None:
@@ -313,13 +312,8 @@ def _loaded(
     bias = has_bias if how.bias is None else how.bias
     official = official_layer(shape.d_model, shape.num_heads, bias=bias, device=how.device, dtype=dtype)
     randomize_(official, generator)
-    try:
-        with torch.no_grad():
-            layer.load_from_official(copy.deepcopy(official))  # type: ignore[operator]
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever a user's method raises is the answer
-        raise Stopped("error", f"the layer's load_from_official raised {words(error)}") from error
+    with theirs("the layer's load_from_official"), torch.no_grad():
+        layer.load_from_official(copy.deepcopy(official))  # type: ignore[operator]  # its own method, seen to be there
     return official
 
 

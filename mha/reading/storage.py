@@ -109,6 +109,10 @@ class Stored:
         name = self.names[0] if len(self.names) == 1 else f"{self.names[0]} ... {self.names[-1]}"
         return name if self.span is None else f"{name}[{self.span[1]}:{self.span[2]}]"
 
+    def label_of(self, role: str) -> str:
+        """The parameter's name, and which of the roles in it is meant."""
+        return self.label if len(self.roles) == 1 else f"{self.label} ({role})"
+
     def _canonical(self) -> tuple[str, ...]:
         order = ("E", "H", "D") if self.roles == ("o",) else ("R", "G", "H", "D", "d", "E")
         return tuple(letter for letter in order if letter in self.letters)
