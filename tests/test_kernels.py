@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from profiling.measuring.kernels import name_kernel, observe_kernel
 

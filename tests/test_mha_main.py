@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from mha import MultiHeadAttention, official_layer, randomize_
 from mha import __main__ as main_module

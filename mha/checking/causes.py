@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from mha.checking.diagnosis import Explanation, Observation, explain
 from mha.checking.identification import Identity, weights_of

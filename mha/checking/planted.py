@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mha.consistency import check_consistency

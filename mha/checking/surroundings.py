@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor
 
 from mha.checking.report import Shape
@@ -54,7 +54,7 @@ def dropout_at_rest() -> Iterator[None]:
     def undropped(*args: Any, **options: Any) -> Any:
         options.pop("dropout_p", None)  # given by name, or as the fifth
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-        given = {name: value for name, value in zip(names, args) if name != "dropout_p"}  # noqa: B905
+        given = {name: value for name, value in zip(names, args) if name != "dropout_p"}  # noqa: B905 - Python 3.8 has no strict=
         assert attention is not None
         return attention(**given, **options)
 

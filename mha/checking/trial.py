@@ -164,7 +164,7 @@ class Trial:
         if torch.get_num_threads() != threads:
             self.note("The layer sets the number of threads, for the whole process: leave that to whoever runs it.")
             torch.set_num_threads(threads)
-        if any(not _same(before, after) for before, after in zip((x, *sides), given)):  # noqa: B905
+        if any(not _same(before, after) for before, after in zip((x, *sides), given)):  # noqa: B905 - Python 3.8 has no strict=
             self.note("The layer writes to its input: work on a copy, the caller may still need it.")
         return output
 

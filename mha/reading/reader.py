@@ -236,7 +236,7 @@ class _Reader:
         for count in (len(missing), len(wanted)):
             if not ways and count and len(square) >= count:
                 for units in itertools.islice(itertools.permutations(square, count), MAX_WAYS):
-                    ways.append([self._stored((r,), unit)[:4] for r, unit in zip(missing, units)])  # noqa: B905
+                    ways.append([self._stored((r,), unit)[:4] for r, unit in zip(missing, units)])  # noqa: B905 - Python 3.8 has no strict=
         if not ways and wanted and square:  # fewer matrices than roles: one for several
             one = self._each(wanted, square[0], self._shape(square[0]), "HDE")
             ways = [[one, *output] for output in self._outputs(square[1:], missing)]
