@@ -8,7 +8,11 @@ from foreign_layers import HeadsFirst, KeysAndValuesPacked, attend, split
 from torch import Tensor, nn
 
 from mha import check_consistency
+from mha.checking.formula import RIGHT
+from mha.checking.gradients import compare_gradients
 from mha.checking.planted import PlainAttention
+from mha.checking.report import Shape
+from mha.checking.trial import How, Trial
 
 
 def verdicts(report):
@@ -525,3 +529,65 @@ def test_blocks_of_two_under_unknown_names_are_read():
     report = check_consistency(Regard)
     assert report.verdict == "pass", str(report)
     assert not report.unmatched
+
+
+def test_the_figure_of_a_gradient_is_that_of_finite_differences():
+    class HalfMore(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return 1.5 * gradient
+
+    class Wrong(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            return HalfMore.apply(super().forward(x))
+
+    how = How(Wrong, "cpu", None, False, 42, True, 1.0, [])
+    trial = Trial.of(how, Shape(6, 2, 2, 3), torch.float64)
+    (found, mode) = compare_gradients(trial, trial.candidates[0], RIGHT)
+    assert mode == "in train mode with dropout at rest"
+    upstream = torch.randn(2, 3, 6, generator=torch.Generator().manual_seed(44))
+    step = 1e-6
+    slopes = []
+    for index in range(trial.x.numel()):
+        nudge = torch.zeros_like(trial.x).view(-1)
+        nudge[index] = step
+        up, down = (trial.run(trial.x + sign * nudge.view_as(trial.x)) for sign in (1, -1))
+        slopes.append(float(((up - down) * upstream.double()).sum() / (2 * step)))
+    # Half as much again as it should be: off by half of the largest slope.
+    by_name = {one.name: one for one in found}
+    assert by_name["input"].max_abs_error == pytest.approx(0.5 * max(map(abs, slopes)), rel=1e-5)
+    assert by_name["input"].verdict == "fail"
+
+
+def test_the_error_map_and_the_worst_head_are_where_the_error_was_put():
+    class Off(PlainAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            out = super().forward(x).clone()
+            out[1, 2, 7] += 0.25
+            return out
+
+    report = check_consistency(Off, d_model=15, num_heads=3, batch_size=2, seq_len=7, probes=False)
+    values = torch.tensor(report.error_map.values)
+    assert values.shape == (7, 3)
+    assert values[2, 1] == pytest.approx(0.25, abs=1e-5)
+    values[2, 1] = 0
+    assert values.max() < 1e-5
+    told = report.to_dict()["comparisons"][0]
+    assert (told["worst"], told["worst_head"]) == ([1, 2, 7], 1)
+    assert told["share_off"] == pytest.approx(1 / (2 * 7 * 15))
+
+
+def test_dropout_that_cannot_be_put_at_rest_is_said():
+    class Own(PlainAttention):
+        def attn_weights(self, scores: Tensor) -> Tensor:
+            weights = scores.softmax(-1)
+            return weights * (torch.rand_like(weights) > 0.2) if self.training else weights
+
+    report = check_consistency(Own)
+    assert report.verdict == "pass"
+    part = next(part for part in report.parts if part.part == "gradients")
+    assert "in eval mode, since chance rules" in part.reason
