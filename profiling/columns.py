@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+# Runs of these versions can be read; what they did not measure yet is empty.
+READABLE_VERSIONS = (1, 2)
 
 STATUSES = ("ok", "oom", "crashed", "timeout", "error", "invalid", "unavailable")
 RUN_STATES = ("running", "stopped", "finished", "failed")
@@ -12,11 +14,15 @@ RUN_STATES = ("running", "stopped", "finished", "failed")
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """One column. `kind` is `int`, `float`, `bool` or `text`; an empty cell means: not measured."""
+    """One column. `kind` is `int`, `float`, `bool` or `text`; an empty cell means: not measured.
+
+    A file may lack it that was written before schema version `since`.
+    """
 
     name: str
     kind: str
     meaning: str
+    since: int = 1
 
 
 WORKLOAD_COLUMNS = (
@@ -47,7 +53,8 @@ MEASURED_COLUMNS = (
     Column("calls_per_sample", "int", "calls timed together, so that a sample lasts well above the clock's step"),
     Column("stop_reason", "text", "why the rounds ended"),
     Column("speedup", "float", "reference's time / this contender's, median over rounds; above 1 is faster"),
-    Column("noise_floor", "float", "how far a clone of the reference strayed from a ratio of 1"),
+    Column("clone_speedup", "float", "the same ratio of the reference to a clone of itself: what 1 looks like here", 2),
+    Column("noise_floor", "float", "how far that clone strayed from a ratio of 1"),
     Column("throughput_tokens_per_s", "float", "batch_size × seq_len / median time"),
     Column("achieved_gflop_per_s", "float", "operations by formula / median time"),
     Column("peak_memory_mib", "float", "most bytes the call itself held at once beyond what was live before, MiB"),
@@ -60,6 +67,13 @@ MEASURED_COLUMNS = (
     Column("error_ratio", "float", "error against the oracle / (the reference's own + eps × largest output)"),
     Column("check_verdict", "text", "pass, fail, not-comparable or error; empty for a reference"),
     Column("kernel", "text", "the attention program that was seen to run"),
+    Column("fast_path_reason", "text", "why the official layer's fast path did not run; empty where it did", 2),
+    Column("compile_s", "float", "seconds that compiling took before the first call; never in the latency", 2),
+    Column("page_faults_per_call", "float", "pages that the kernel had to bring in during a timed call, on average", 2),
+    Column("waited_s", "float", "seconds waited for a quiet moment before timing", 2),
+    Column("load_start", "float", "processes ready to run when timing began, 1-minute average", 2),
+    Column("load_end", "float", "the same when it ended", 2),
+    Column("clock_mhz", "float", "the device's clock when timing ended, MHz; empty where it cannot be read", 2),
     Column("warnings", "text", "what may disturb the numbers of this row"),
     Column("source_hash", "text", "hash of the layer's source as it was measured"),
     Column("measured_at", "text", "end of the measurement, UTC"),
@@ -90,19 +104,32 @@ SAMPLE_COLUMNS = (
 # What joining the replicates adds, after the columns above less `replicate`.
 JOINED_COLUMNS = (
     Column("num_replicates", "int", "replicates with a measurement"),
-    Column("speedup_low", "float", "lower end of the 95 % interval of speedup across replicates; empty below 2"),
+    Column(
+        "speedup_low",
+        "float",
+        "lower end of the interval of speedup across replicates, 95 % for all contenders of the point together; "
+        "empty below 2",
+    ),
     Column("speedup_high", "float", "upper end of it"),
     Column("speed_verdict", "text", "faster, slower, same, unsure, or provisional below 5 replicates"),
+    Column("speed_verdict_reason", "text", "why that verdict and no other"),
+    Column("arithmetic_intensity", "float", "operations of a call per byte that it has to move at least"),
+    Column("roofline_fraction", "float", "achieved_gflop_per_s / what this machine can do at that intensity"),
 )
 
 # The run's environment, repeated in each row of a report, so that a row stands alone.
 ENVIRONMENT_COLUMNS = (
     Column("heap", "text", "pinned or as-is"),
+    Column("time_budget_s", "float", "seconds of timed rounds per contender, point and replicate"),
+    Column("matmul_gflop_per_s", "float", "matrix products of this element type that the machine was measured to do"),
+    Column("copy_gb_per_s", "float", "bytes that it was measured to copy (read and written both counted), GB/s"),
     Column("torch_version", "text", "torch that was measured"),
     Column("python_version", "text", "Python that ran it"),
     Column("device_name", "text", "the device's own name"),
+    Column("blas", "text", "the library behind torch's matrix products"),
     Column("platform", "text", "operating system and processor architecture"),
     Column("commit", "text", "commit of mha-bench, with -dirty where files differ from it; empty without git"),
+    Column("repeat_command", "text", "the command line that measures this point again"),
 )
 
 REPORT_COLUMNS = (

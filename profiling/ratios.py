@@ -6,21 +6,48 @@ than either. Ratios are averaged as logarithms, so that 2× and 0.5× cancel.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
 
+from profiling.intervals import LEVEL, mean_interval
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 
 # A difference below this is not worth a claim on any machine that was tried.
 SMALLEST_CLAIM = 0.02
 
-# 97.5 % points of Student's t by degrees of freedom; beyond the table the normal one is within 1 %.
-T_975 = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Joined:
+    """A ratio over all replicates; below two of them its interval is empty."""
+
+    speedup: float
+    low: float | None
+    high: float | None
+    num_replicates: int
+
+    @property
+    def stray(self) -> float:
+        """How far it lies from 1."""
+        return stray(self.speedup)
+
+    def lies_outside(self, margin: float) -> bool:
+        """Whether the whole interval is further than that from 1."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > 1 + margin or self.high < 1 / (1 + margin)
+
+    def lies_within(self, margin: float) -> bool:
+        """Whether the whole interval is nearer than that to 1."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low >= 1 / (1 + margin) and self.high <= 1 + margin
+
+
+def stray(ratio: float) -> float:
+    """How far a ratio lies from 1, the same for the ratio and its inverse."""
+    return math.exp(abs(math.log(ratio))) - 1
 
 
 def paired_speedup(reference_times: Sequence[float], times: Sequence[float]) -> float:
@@ -43,21 +70,13 @@ def log_ratios(reference_times: Sequence[float], times: Sequence[float]) -> list
     return [math.log(reference / time) for reference, time in zip(reference_times, times, strict=True)]
 
 
-def median_half_width(values: Sequence[float]) -> float:
-    """Half the width of the 95 % interval of the median, from order statistics: no assumption on the distribution.
+def join_replicates(speedups: Sequence[float], num_compared: int = 1) -> Joined:
+    """The geometric mean of the replicates' speed-ups and its interval by Student's t.
 
-    The interval runs between the values whose ranks lie 0.98·√n on either side of the middle (the normal
-    approximation of the binomial).
-    """
-    ordered = sorted(values)
-    reach = 0.98 * math.sqrt(len(ordered))
-    low = max(0, math.floor((len(ordered) - 1) / 2 - reach))
-    high = min(len(ordered) - 1, math.ceil((len(ordered) - 1) / 2 + reach))
-    return (ordered[high] - ordered[low]) / 2
-
-
-def join_replicates(speedups: Sequence[float]) -> tuple[float, float | None, float | None]:
-    """The geometric mean of the replicates' speed-ups and its 95 % t-interval; no interval below two replicates.
+    Args:
+        speedups: one ratio per replicate.
+        num_compared: how many contenders of the point are compared: the intervals hold all of them together with 95 %
+            (Bonferroni), since the more are looked at, the sooner one seems to differ by chance.
 
     Raises:
         ValueError: `speedups` is empty.
@@ -65,28 +84,43 @@ def join_replicates(speedups: Sequence[float]) -> tuple[float, float | None, flo
     if not speedups:
         raise ValueError("speedups must hold at least one replicate")
     logs = [math.log(speedup) for speedup in speedups]
-    centre = statistics.fmean(logs)
-    if len(logs) < 2:
-        return math.exp(centre), None, None
-    freedom = len(logs) - 1
-    t = T_975[freedom - 1] if freedom <= len(T_975) else 1.96
-    half = t * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.exp(centre), math.exp(centre - half), math.exp(centre + half)
+    low = high = None
+    if len(logs) > 1:
+        low, high = (math.exp(end) for end in mean_interval(logs, 1 - (1 - LEVEL) / max(1, num_compared)))
+    return Joined(speedup=math.exp(statistics.fmean(logs)), low=low, high=high, num_replicates=len(logs))
 
 
-def speed_verdict(low: float | None, high: float | None, noise_floor: float, num_replicates: int) -> str:
-    """What may be claimed of a speed-up: faster, slower, same, unsure, or provisional.
+def speed_verdict(found: Joined, clone: Joined | None = None) -> tuple[str, str]:
+    """What may be claimed of a speed-up (faster, slower, same, unsure, provisional), and why.
 
-    `faster` and `slower` need the interval wholly outside of 1 ± max(2 %, noise floor), `same` wholly inside of
-    1 ± 2 %: noise can hide a difference, but it never shows that there is none.
+    Args:
+        found: the contender's speed-up over its reference.
+        clone: the same ratio of the reference to a clone of itself; None where there was none.
+
+    `faster` and `slower` need the interval wholly outside of 1 ± max(2 %, the clone's stray), `same` wholly inside of
+    1 ± 2 %: noise can hide a difference, but it never shows that there is none. Where the clone itself seems to
+    differ from its original, nothing is claimed.
     """
-    if num_replicates < MIN_REPLICATES_FOR_VERDICT or low is None or high is None:
-        return "provisional"
-    margin = max(SMALLEST_CLAIM, noise_floor)
-    if low > 1 + margin:
-        return "faster"
-    if high < 1 / (1 + margin):
-        return "slower"
-    if noise_floor <= SMALLEST_CLAIM and low >= 1 / (1 + SMALLEST_CLAIM) and high <= 1 + SMALLEST_CLAIM:
-        return "same"
-    return "unsure"
+    if found.num_replicates < MIN_REPLICATES_FOR_VERDICT or found.low is None or found.high is None:
+        missing = MIN_REPLICATES_FOR_VERDICT - found.num_replicates
+        more = f"{missing} more replicate" + ("s" if missing > 1 else "")
+        return "provisional", f"{found.num_replicates} of the {MIN_REPLICATES_FOR_VERDICT} replicates needed: {more}"
+    if clone is not None and clone.lies_outside(SMALLEST_CLAIM):
+        return "unsure", (
+            f"a clone of the reference differs from it by {clone.stray:.1%} too: something besides the layers "
+            "differs. Measure again in a quiet moment"
+        )
+    stray = 0.0 if clone is None else clone.stray
+    margin = max(SMALLEST_CLAIM, stray)
+    interval = f"the interval {found.low:.3f} to {found.high:.3f}"
+    if found.lies_outside(margin):
+        verdict = "faster" if found.speedup > 1 else "slower"
+        return verdict, f"{interval} lies wholly outside of 1 ± {margin:.1%}"
+    if found.lies_within(SMALLEST_CLAIM) and stray <= SMALLEST_CLAIM:
+        return "same", f"{interval} lies wholly within 1 ± {SMALLEST_CLAIM:.0%}"
+    if margin > SMALLEST_CLAIM:
+        return "unsure", (
+            f"{interval} is not clear of 1 ± {margin:.1%}, by which a clone of the reference strayed: more replicates, "
+            "or a quieter machine"
+        )
+    return "unsure", f"{interval} reaches across the edge of 1 ± {margin:.0%}: more replicates make it narrower"

@@ -12,6 +12,7 @@ from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run
 def refuse_mismatch(stored: Run, current: Run) -> None:
     """Raises RunError where a run cannot go on as it began: rows of two kinds would stand side by side."""
     pairs = [
+        ("schema version", stored.schema_version, current.schema_version),
         ("grid", stored.grid.to_dict(), current.grid.to_dict()),
         ("settings", stored.settings.to_dict(), current.settings.to_dict()),
         ("device", stored.device, current.device),

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from profiling.columns import RUN_STATES, SCHEMA_VERSION, Column, names
+from profiling.columns import READABLE_VERSIONS, RUN_STATES, SCHEMA_VERSION, Column, names
 from profiling.settings import SweepSettings
 from profiling.workload import Grid, GridError
 
@@ -115,8 +115,9 @@ def read_run(folder: Path) -> Run:
     except (OSError, ValueError, RecursionError) as error:  # unreadable, no text, no JSON, or JSON beyond all measure
         raise RunError(f"{path} cannot be read: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if version != SCHEMA_VERSION:
-        raise RunError(f"{path} has schema version {version!r}; this program reads version {SCHEMA_VERSION}")
+    if version not in READABLE_VERSIONS:
+        readable = " and ".join(map(str, READABLE_VERSIONS))
+        raise RunError(f"{path} has schema version {version!r}; this program reads versions {readable}")
     try:
         run = Run.from_dict(values)
     except (KeyError, TypeError, AttributeError, GridError) as error:
@@ -177,10 +178,13 @@ def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:
     reader = csv.DictReader(io.StringIO(whole, newline=""))
     expected = names(columns)
     try:
-        missing = [name for name in expected if name not in (reader.fieldnames or expected)]
+        there = set(reader.fieldnames or expected)
+        missing = [column.name for column in columns if column.name not in there and column.since == 1]
         if missing:  # better refused than taken for empty: a resumed sweep would measure it all again
             raise RunError(f"{path} is not a table as this program writes it: it has no column {missing[0]}")
-        return [row for row in reader if None not in row and all(row.get(name) is not None for name in expected)]
+        later = {name: "" for name in expected if name not in there}
+        rows = [row | later for row in reader if None not in row]
+        return [row for row in rows if all(row.get(name) is not None for name in expected)]
     except csv.Error as error:
         raise RunError(f"{path} is not a table as this program writes it: {error}") from error
 

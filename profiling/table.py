@@ -17,7 +17,7 @@ from profiling.columns import (
     Column,
     names,
 )
-from profiling.ratios import join_replicates, speed_verdict
+from profiling.ratios import Joined, join_replicates, speed_verdict
 from profiling.run_writer import write_aside
 from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, read_rows, read_run
 
@@ -29,10 +29,11 @@ _FORMULA = re.compile(r"^\s*[=+\-@\t\r]")
 # The middle of the replicates; counts are added up, and the rest is told apart below.
 _MEDIANS = (
     *("latency_median_ms", "latency_p25_ms", "latency_p75_ms", "latency_p5_ms", "latency_p95_ms"),
-    *("noise_floor", "throughput_tokens_per_s", "achieved_gflop_per_s"),
+    *("throughput_tokens_per_s", "achieved_gflop_per_s", "page_faults_per_call", "clock_mhz", "compile_s"),
 )
+_SUMS = ("num_samples", "waited_s")
 # An error or a peak that was seen once is a fact: the worst replicate speaks.
-_WORST = ("peak_memory_mib", "max_abs_error", "max_abs_error_oracle", "error_ratio")
+_WORST = ("peak_memory_mib", "max_abs_error", "max_abs_error_oracle", "error_ratio", "load_start", "load_end")
 # Without these a row belongs nowhere: someone has edited the file.
 _PLACE = ("replicate", "point", "batch_size", "seq_len", "num_heads", "d_model", "contender", "status")
 # Worst first: the verdict of several replicates is that of the worst.
@@ -51,7 +52,8 @@ def load_run(path: str | Path) -> pd.DataFrame:
     folder = Path(path)
     run = read_run(folder)
     rows = load_measurements(folder)
-    joined = [_join(group) for _, group in rows.groupby(["point", "contender"], sort=False)]
+    num_compared = sum(run.settings.reference_of(name) is not None for name in run.settings.contenders)
+    joined = [_join(group, num_compared) for _, group in rows.groupby(["point", "contender"], sort=False)]
     table = pd.DataFrame(joined, columns=names(REPORT_COLUMNS))
     for name, value in environment_cells(run).items():
         table[name] = value
@@ -103,25 +105,34 @@ def environment_cells(run: Run) -> dict[str, str | None]:
     return {**{name: None if value is None else str(value) for name, value in said.items()}, "heap": run.settings.heap}
 
 
-def _join(group: pd.DataFrame) -> dict[str, Any]:
+def _join(group: pd.DataFrame, num_compared: int) -> dict[str, Any]:
     measured = group[group["status"] == "ok"]
     if measured.empty:
         return _cells(group.iloc[0])
     row = _cells(measured.iloc[-1])
     row["num_replicates"] = len(measured)
-    row["num_samples"] = measured["num_samples"].sum(min_count=1)
+    row |= {name: measured[name].sum(min_count=1) for name in _SUMS}
     row |= {name: measured[name].median() for name in _MEDIANS}
     row |= {name: measured[name].max() for name in _WORST}
     row["check_verdict"] = next((v for v in _VERDICTS if (measured["check_verdict"] == v).any()), pd.NA)
-    speedups = [float(value) for value in measured["speedup"].dropna() if 0 < value < math.inf]
-    if speedups:
-        row["speedup"], row["speedup_low"], row["speedup_high"] = join_replicates(speedups)
-        floor = row["noise_floor"]
-        row["speed_verdict"] = speed_verdict(
-            row["speedup_low"], row["speedup_high"], 0.0 if pd.isna(floor) else float(floor), len(speedups)
-        )
+    found = _joined(measured["speedup"], num_compared)
+    if found is not None:
+        clone = _joined(_clone_speedups(measured), num_compared)
+        row |= {"speedup": found.speedup, "speedup_low": found.low, "speedup_high": found.high}
+        row["speed_verdict"], row["speed_verdict_reason"] = speed_verdict(found, clone)
+        row["clone_speedup"], row["noise_floor"] = (clone.speedup, clone.stray) if clone else (None, None)
     row["warnings"] = "; ".join(_warnings(group, measured)) or pd.NA
     return row
+
+
+def _clone_speedups(measured: pd.DataFrame) -> pd.Series[Any]:
+    # Before schema version 2 only the size of the clone's stray was kept: taken as if it went the same way each time.
+    return measured["clone_speedup"].fillna(1 + measured["noise_floor"])
+
+
+def _joined(ratios: pd.Series[Any], num_compared: int) -> Joined | None:
+    usable = [float(value) for value in ratios.dropna() if 0 < value < math.inf]
+    return join_replicates(usable, num_compared) if usable else None
 
 
 def _cells(row: pd.Series[Any]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from profiling.intervals import median_half_width
 from profiling.measuring.devices import Device
-from profiling.ratios import log_ratios, median_half_width
+from profiling.ratios import log_ratios
 from profiling.settings import MIN_ROUNDS
 
 # A sample lasts well above the clock's resolution (about 0.1 µs) and above the jitter of a wake-up.

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import math
 import random
-import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -18,17 +16,19 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from mha import AttentionWeights, Oracle, compare_outputs, fast_path, oracle
-from profiling.estimate import MIB, call_flop
-from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash, torch_dtype
+from mha import AttentionWeights, Oracle, fast_path, oracle
+from profiling.estimate import MIB
+from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash
 from profiling.measuring.devices import Device
 from profiling.measuring.disturbance import Watch, warnings_of_rounds
 from profiling.measuring.failures import failure
 from profiling.measuring.kernels import observe_kernel
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
+from profiling.measuring.outputs import compare_with
+from profiling.measuring.summaries import latency_cells
 from profiling.measuring.user_contenders import make_user_contender
 from profiling.measuring.user_layers import loaded_hash
-from profiling.ratios import paired_speedup
+from profiling.ratios import paired_speedup, stray
 from profiling.runs import now
 from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload
@@ -200,27 +200,18 @@ class _Session:
             return None  # no truth to be had: the error columns stay empty, the rest of the row stands
 
     def _compare(self, name: str, outputs: Mapping[str, Tensor], truth: Oracle | None) -> None:
-        cells, reference, output = self.rows[name].cells, self.references[name], outputs[name]
-        if self.live[name].incomparable:
-            cells["check_verdict"] = "not-comparable"
-            self._warn(name, self.live[name].incomparable)
-            return
-        if output.shape != self.x.shape:
-            cells["check_verdict"] = "fail"
-            self._warn(name, f"its output has shape {tuple(output.shape)}, not {tuple(self.x.shape)}")
-            return
-        if truth is None:
-            return
-        standard = outputs.get(reference, output) if reference else output
-        found = compare_outputs(output, standard, truth, torch_dtype(self.workload))
-        cells["max_abs_error_oracle"] = _or_infinite(found.max_abs_error_oracle)
-        if reference in outputs:
-            cells["max_abs_error"] = _or_infinite(found.max_abs_error)
-            cells["error_ratio"] = _or_infinite(found.error_ratio)
-            cells["check_verdict"] = found.verdict
-            if not found.official_is_sane:
-                cells["check_verdict"] = "error"
-                self._warn(name, f"{reference} itself is far from the float64 truth: a layer changed torch for all")
+        cells, warnings = compare_with(
+            self.references[name],
+            name,
+            outputs,
+            truth,
+            shape=self.x.shape,
+            dtype=self.x.dtype,
+            incomparable=self.live[name].incomparable,
+        )
+        self.rows[name].cells |= cells
+        for text in warnings:
+            self._warn(name, text)
 
     def _pairs(self) -> dict[str, str]:
         """The contender → reference pairs of which both are still in."""
@@ -232,10 +223,11 @@ class _Session:
         return {clone: reference for clone, reference in clones.items() if reference in self.live}
 
     def _note_latency(self, rounds: Rounds, disturbances: list[str]) -> None:
-        floors = {
-            reference: abs(paired_speedup(rounds.samples[reference], rounds.samples[clone]) - 1)
+        clones = {
+            reference: paired_speedup(rounds.samples[reference], rounds.samples[clone])
             for clone, reference in self._clones().items()
         }
+        floors = {reference: stray(ratio) for reference, ratio in clones.items()}
         for name, samples in rounds.samples.items():
             if name.startswith(CLONE):
                 self.rows[name] = Row({}, samples)
@@ -251,7 +243,7 @@ class _Session:
         for name, reference in self._pairs().items():
             cells = self.rows[name].cells
             cells["speedup"] = paired_speedup(rounds.samples[reference], rounds.samples[name])
-            cells["noise_floor"] = floors.get(reference)
+            cells["clone_speedup"], cells["noise_floor"] = clones.get(reference), floors.get(reference)
 
     def _note_memory(self, name: str) -> None:
         cells, call = self.rows[name].cells, self.live[name].call
@@ -291,35 +283,6 @@ class _Session:
             self.rows[name] = Row({"status": status, "status_reason": reason, "measured_at": now(), **kept}, [])
         error.__traceback__ = None  # its frames hold the tensors that were too large
         gc.collect()
-
-
-def latency_cells(samples_s: list[float], workload: Workload) -> dict[str, Any]:
-    """The latency columns of one contender's samples (seconds of one call)."""
-    milliseconds = sorted(sample * 1e3 for sample in samples_s)
-    median_s = statistics.median(samples_s)
-    return {
-        "latency_median_ms": median_s * 1e3,
-        "latency_p25_ms": quantile(milliseconds, 0.25),
-        "latency_p75_ms": quantile(milliseconds, 0.75),
-        "latency_p5_ms": quantile(milliseconds, 0.05),
-        "latency_p95_ms": quantile(milliseconds, 0.95),
-        "num_samples": len(samples_s),
-        "throughput_tokens_per_s": workload.batch_size * workload.seq_len / median_s,
-        "achieved_gflop_per_s": call_flop(workload) / median_s / 1e9,
-    }
-
-
-def quantile(ordered: list[float], share: float) -> float:
-    """The value below which `share` of the ordered values lie, with linear interpolation."""
-    position = share * (len(ordered) - 1)
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
-
-
-def _or_infinite(value: float) -> float:
-    # A NaN would read as an empty cell: that is, as not measured.
-    return math.inf if math.isnan(value) else value
 
 
 @contextmanager
