@@ -1,25 +1,25 @@
-"""The supervisor: walks a grid, has each workload measured in a child, and writes what comes back. It never measures.
+"""The supervisor: walks a grid, has each workload measured, and writes what comes back. It never measures.
 
-A child's death costs the contender that was running: its row says why, and the workload is repeated in a new child
-without it. Each replicate is a fresh child that passes over the grid again.
+Each replicate is a fresh child that passes over the grid again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from profiling.child_process import ChildDied, ChildStopped, MeasuringChild, MeasuringError
+from profiling.child_process import ChildStopped
 from profiling.device_lock import DeviceLock
 from profiling.environment import host_environment
 from profiling.estimate import estimate
 from profiling.events import Ended, Listener, Started, StepFinished, StepStarted, Waiting
 from profiling.layers import source_hash
+from profiling.measurer import Cells, Measurer, Samples, lost
 from profiling.resuming import finished_steps, refuse_mismatch, stored_run
 from profiling.run_writer import RunWriter
 from profiling.runs import Progress, Run, RunError, new_run_id, now, results_dir
@@ -30,9 +30,6 @@ from profiling.workload import Grid, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Loading torch on a cold, busy machine.
-CHILD_START_LIMIT_S = 180.0
 
 
 def run_sweep(
@@ -103,7 +100,7 @@ def sweep(
 
 
 class _Supervisor:
-    """One sweep: its lock, its child, its folder."""
+    """One sweep: its lock, its measurer, its folder."""
 
     def __init__(
         self,
@@ -116,7 +113,7 @@ class _Supervisor:
     ) -> None:
         self.grid, self.settings, self.folder, self.tell, self.stop = grid, settings, folder, tell, stop
         self.own_sources = own_sources
-        self.child: MeasuringChild | None = None
+        self.measurer = Measurer(settings, grid.device, own_sources, stop)
         self.lock: DeviceLock | None = None
 
     # -- opening and closing ------------------------------------------------------------------------------------------
@@ -166,7 +163,7 @@ class _Supervisor:
 
     def close(self) -> None:
         """Ends the child and frees the device."""
-        self._end_child()
+        self.measurer.renew()
         if self.lock is not None:
             self.lock.release()
 
@@ -175,8 +172,8 @@ class _Supervisor:
         # out, and the child that measures is started anew, so that it inherits the lock.
         device = self.grid.device
         if device != "cpu":
-            device = str(self._start_child()["device"])
-            self._end_child()
+            device = str(self.measurer.environment()["device"])
+            self.measurer.renew()
         self.lock = DeviceLock(device)
         self.lock.acquire(
             "sweep",
@@ -185,17 +182,8 @@ class _Supervisor:
             on_wait=lambda owner: self.tell(Waiting(owner)),
             pause=self.stop.pause,
         )
-        return self._start_child()
-
-    def _start_child(self) -> dict[str, Any]:
-        self.child = MeasuringChild(heap=self.settings.heap, lock_fd=self.lock.fd if self.lock else None)
-        self.stop.watch(self.child)
-        return self.child.ask({"request": "environment", "device": self.grid.device}, limit_s=CHILD_START_LIMIT_S)
-
-    def _end_child(self) -> None:
-        if self.child is not None:
-            self.child.close()
-            self.child = None
+        self.measurer.lock_fd = self.lock.fd
+        return self.measurer.environment()
 
     # -- the walk over the grid ---------------------------------------------------------------------------------------
 
@@ -241,7 +229,7 @@ class _Supervisor:
     def _steps(self) -> Iterator[tuple[int, int, Workload]]:
         for replicate in range(1, self.settings.replicates + 1):
             if replicate > 1:
-                self._end_child()  # a replicate is a fresh process: what differs between processes must show
+                self.measurer.renew()  # a replicate is a fresh process: what differs between processes must show
             for point, workload in enumerate(self.workloads, start=1):
                 yield replicate, point, workload
 
@@ -260,11 +248,13 @@ class _Supervisor:
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         identity = {"run_id": self.writer.run.run_id, "replicate": replicate, "point": point}
         if workload.invalid_reason is not None:
-            cells = {name: _lost("invalid", workload.invalid_reason) for name in self.settings.contenders}
-            samples: dict[str, list[float]] = {}
+            cells: Cells = {name: lost("invalid", workload.invalid_reason) for name in self.settings.contenders}
+            samples: Samples = {}
         else:
-            cells, samples = self._ask_until_settled(
-                workload, order_seed=hash((workload.seed, replicate, point)) % 2**32
+            cells, samples = self.measurer.measure(
+                workload,
+                order_seed=hash((workload.seed, replicate, point)) % 2**32,
+                limit_s=self.estimate.time_limit_s,
             )
         rows = [
             identity
@@ -280,62 +270,6 @@ class _Supervisor:
             for number, seconds in enumerate(times, start=1)
         ]
         return rows, raw
-
-    def _ask_until_settled(
-        self, workload: Workload, *, order_seed: int
-    ) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
-        """Contender → cells and raw samples; asks again, in a new child, without a contender that took one down."""
-        cells: dict[str, dict[str, Any]] = {}
-        had_unexplained_death = False
-        while left := [name for name in self.settings.contenders if name not in cells]:
-            try:
-                answer = self._ask(workload, left, order_seed)
-            except ChildDied as death:
-                self._end_child()
-                if death.running.contender in left:
-                    cells[death.running.contender] = _lost(death.status, f"{death.reason}, in {death.running.phase}")
-                elif had_unexplained_death or death.status == "timeout":
-                    # The oracle, or what all contenders are copied from; a child that had not begun says `request`.
-                    shared = death.running.phase in ("build", "oracle")
-                    place = f"in {death.running.phase}" if shared else "before any contender ran"
-                    cells |= {name: _lost(death.status, f"{death.reason}, {place}") for name in left}
-                else:
-                    had_unexplained_death = True
-            except ChildStopped:
-                raise
-            except MeasuringError as error:
-                cells |= {name: _lost("unavailable", str(error)) for name in left}
-            else:
-                edited = self._edited_since(answer["rows"])
-                changed = _lost("error", "its source has changed since the run began: start a new run")
-                samples = {name: times for name, times in answer["samples_s"].items() if name not in edited}
-                return cells | answer["rows"] | dict.fromkeys(edited, changed), samples
-        return cells, {}
-
-    def _edited_since(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """The layers of one's own of which a later child loaded another source than the run began with."""
-        began = self.own_sources.items()
-        return [name for name, source in began if rows.get(name, {}).get("source_hash", source) != source]
-
-    def _ask(self, workload: Workload, contenders: Sequence[str], order_seed: int) -> dict[str, Any]:
-        if self.child is None or not self.child.is_alive():
-            self._end_child()
-            self._start_child()
-        assert self.child is not None
-        request = {
-            "request": "measure",
-            "workload": workload.to_dict(),
-            "contenders": list(contenders),
-            "layers": {name: spec for name, spec in self.settings.layers.items() if name in contenders},
-            "reference": self.settings.reference,
-            "time_budget_s": self.settings.time_budget_s,
-            "order_seed": order_seed,
-        }
-        return self.child.ask(request, limit_s=self.estimate.time_limit_s)
-
-
-def _lost(status: str, reason: str) -> dict[str, Any]:
-    return {"status": status, "status_reason": reason, "measured_at": now()}
 
 
 def _ignore(_: object) -> None:

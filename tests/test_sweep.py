@@ -41,7 +41,7 @@ GRID: dict[str, Any] = {
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
     """Sweeps of this test ask a child that measures nothing."""
     FakeChild.reset()
-    monkeypatch.setattr("profiling.sweep.MeasuringChild", FakeChild)
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
     monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
     return FakeChild
 
@@ -131,7 +131,7 @@ def test_a_death_with_a_name_does_not_use_up_the_second_try(fake: type[FakeChild
             return super().ask(request, limit_s=limit_s)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("profiling.sweep.MeasuringChild", Twice)
+        patch.setattr("profiling.measurer.MeasuringChild", Twice)
         sweep({**GRID, "seq_len": [5]}, tmp_path)
     assert statuses(tmp_path) == {(5, "custom"): "crashed", (5, "official"): "ok"}
 
@@ -446,7 +446,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, pd.
     with pytest.MonkeyPatch.context() as patch:
         for name, value in plant_environment(tmp_path_factory.mktemp("plants"), FAULTS).items():
             patch.setenv(name, value)
-        patch.setattr("profiling.sweep.MeasuringChild", Impatient)
+        patch.setattr("profiling.measurer.MeasuringChild", Impatient)
         table = run_sweep(
             out=folder,
             batch_size=[1],
@@ -548,7 +548,8 @@ def test_every_number_of_a_row_follows_from_its_raw_samples(faulty: tuple[Path, 
             theirs = of[found["reference"]]
             assert math.log(found["speedup"]) == pytest.approx(pd.Series(theirs / mine).map(math.log).median())
             clone = pd.Series(theirs / of["clone:" + found["reference"]]).map(math.log).median()
-            assert found["noise_floor"] == pytest.approx(abs(math.exp(clone) - 1))
+            assert found["noise_floor"] == pytest.approx(math.exp(abs(clone)) - 1)
+                assert found["clone_speedup"] == pytest.approx(math.exp(clone))
 
 
 def test_a_finished_sweep_leaves_nothing_behind(faulty: tuple[Path, pd.DataFrame]) -> None:

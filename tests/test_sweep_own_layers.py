@@ -32,7 +32,7 @@ GRID: dict[str, Any] = {
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
     """Sweeps of this test ask a child that measures nothing."""
     FakeChild.reset()
-    monkeypatch.setattr("profiling.sweep.MeasuringChild", FakeChild)
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
     monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"python_version": "3.11.7"})
     return FakeChild
 
@@ -108,7 +108,7 @@ def test_a_layer_edited_while_the_sweep_runs_costs_its_own_rows(
                 answer["rows"]["mine.py:Right"]["source_hash"] = "edited"
             return answer
 
-    monkeypatch.setattr("profiling.sweep.MeasuringChild", Edited)
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", Edited)
     sweep(GRID, tmp_path / "run")
     rows = load_measurements(tmp_path / "run")
     assert rows["status"].tolist() == ["ok", "ok", "error", "ok"]

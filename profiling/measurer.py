@@ -1,0 +1,104 @@
+"""Has workloads measured: keeps a child, asks it, and asks again, in a new one, without a contender that took one down.
+
+It knows nothing of folders, locks or progress: those are the sweep's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from profiling.child_process import ChildDied, ChildStopped, MeasuringChild, MeasuringError
+from profiling.runs import now
+from profiling.settings import SweepSettings
+from profiling.stopping import StopSwitch
+from profiling.workload import Workload
+
+# Loading torch on a cold, busy machine.
+CHILD_START_LIMIT_S = 180.0
+
+Cells = dict[str, dict[str, Any]]
+Samples = dict[str, list[float]]
+
+
+class Measurer:
+    """One child at a time, started when it is needed.
+
+    Args:
+        settings: how to measure.
+        device: the device as the grid names it.
+        own_sources: contender → hash of its source as the run began, for each layer of one's own.
+        stop: gives up the request in flight.
+    """
+
+    def __init__(self, settings: SweepSettings, device: str, own_sources: Mapping[str, str], stop: StopSwitch) -> None:
+        self._settings, self._device, self._own_sources, self._stop = settings, device, own_sources, stop
+        self._child: MeasuringChild | None = None
+        self.lock_fd: int | None = None
+
+    def environment(self) -> dict[str, Any]:
+        """What a fresh child says of the device and of torch."""
+        self.renew()
+        self._child = MeasuringChild(heap=self._settings.heap, lock_fd=self.lock_fd)
+        self._stop.watch(self._child)
+        return self._child.ask({"request": "environment", "device": self._device}, limit_s=CHILD_START_LIMIT_S)
+
+    def renew(self) -> None:
+        """Ends the child: the next request goes to a fresh one."""
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    def measure(self, workload: Workload, *, order_seed: int, limit_s: float) -> tuple[Cells, Samples]:
+        """Contender → cells and raw samples (seconds of one call); a contender that took a child down says so."""
+        cells: Cells = {}
+        had_unexplained_death = False
+        while left := [name for name in self._settings.contenders if name not in cells]:
+            try:
+                answer = self._ask(workload, left, order_seed, limit_s)
+            except ChildDied as death:
+                self.renew()
+                if death.running.contender in left:
+                    cells[death.running.contender] = lost(death.status, f"{death.reason}, in {death.running.phase}")
+                elif had_unexplained_death or death.status == "timeout":
+                    # The oracle, or what all contenders are copied from; a child that had not begun says `request`.
+                    shared = death.running.phase in ("build", "oracle")
+                    place = f"in {death.running.phase}" if shared else "before any contender ran"
+                    cells |= {name: lost(death.status, f"{death.reason}, {place}") for name in left}
+                else:
+                    had_unexplained_death = True
+            except ChildStopped:
+                raise
+            except MeasuringError as error:
+                cells |= {name: lost("unavailable", str(error)) for name in left}
+            else:
+                edited = self._edited_since(answer["rows"])
+                changed = lost("error", "its source has changed since the run began: start a new run")
+                samples = {name: times for name, times in answer["samples_s"].items() if name not in edited}
+                return cells | answer["rows"] | dict.fromkeys(edited, changed), samples
+        return cells, {}
+
+    def _edited_since(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """The layers of one's own of which a later child loaded another source than the run began with."""
+        began = self._own_sources.items()
+        return [name for name, source in began if rows.get(name, {}).get("source_hash", source) != source]
+
+    def _ask(self, workload: Workload, contenders: Sequence[str], order_seed: int, limit_s: float) -> dict[str, Any]:
+        if self._child is None or not self._child.is_alive():
+            self.environment()
+        assert self._child is not None
+        request = {
+            "request": "measure",
+            "workload": workload.to_dict(),
+            "contenders": list(contenders),
+            "layers": {name: spec for name, spec in self._settings.layers.items() if name in contenders},
+            "reference": self._settings.reference,
+            "time_budget_s": self._settings.time_budget_s,
+            "order_seed": order_seed,
+        }
+        return self._child.ask(request, limit_s=limit_s)
+
+
+def lost(status: str, reason: str) -> dict[str, Any]:
+    """The cells of a contender that was not measured."""
+    return {"status": status, "status_reason": reason, "measured_at": now()}
