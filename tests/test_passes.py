@@ -4,21 +4,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from made_up_runs import make_workload
 
 from mha.reading.building import BuildError
 from profiling.columns import MEASURED_COLUMNS, names
-from profiling.estimate import MIB, call_flop
+from profiling.estimate import MIB
 from profiling.measuring import passes
 from profiling.measuring.contenders import Contender
 from profiling.measuring.devices import Cpu
 from profiling.measuring.failures import failure
-from profiling.measuring.passes import CLONE, Row, latency_cells, measure, quantile
+from profiling.measuring.passes import CLONE, Row, measure
 from profiling.settings import CONTENDERS, REFERENCES
 
 
@@ -433,22 +430,6 @@ def test_an_error_that_raises_when_asked_what_it_says_is_told_by_its_class() -> 
 
 def test_a_long_message_is_cut() -> None:
     assert len(failure(RuntimeError("x" * 10_000))[1]) < 600
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60), st.floats(0, 1))
-def test_quantiles_are_those_of_numpy(values: list[float], share: float) -> None:
-    assert quantile(sorted(values), share) == pytest.approx(float(np.quantile(values, share)), rel=1e-9, abs=1e-9)
-
-
-def test_the_latency_columns_of_known_samples() -> None:
-    point = make_workload(mode="training")
-    cells = latency_cells([0.005, 0.001, 0.002, 0.004, 0.003], point)
-    assert [cells[f"latency_{q}_ms"] for q in ("p5", "p25", "median", "p75", "p95")] == [
-        pytest.approx(ms) for ms in (1.2, 2.0, 3.0, 4.0, 4.8)
-    ]
-    assert cells["num_samples"] == 5
-    assert cells["throughput_tokens_per_s"] == pytest.approx(21 / 0.003)
-    assert cells["achieved_gflop_per_s"] == pytest.approx(call_flop(point) / 0.003 / 1e9)
 
 
 def test_threads_are_those_of_the_workload() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.ratios import join_replicates, log_ratios, median_half_width, paired_speedup, speed_verdict
+from profiling.ratios import Joined, join_replicates, log_ratios, paired_speedup, speed_verdict
 
 TIMES = st.floats(1e-7, 1e3)
 ROUNDS = st.lists(st.tuples(TIMES, TIMES), min_size=1, max_size=50)
@@ -46,85 +46,119 @@ def test_times_of_different_rounds_are_refused(reference: list[float], times: li
         paired_speedup(reference, times)
 
 
-def test_the_interval_of_a_median_runs_between_the_textbook_ranks() -> None:
-    # 95 % for 20 values: ranks 6 and 15; for 50: ranks 18 and 33 (rounded outwards here).
-    assert median_half_width(list(range(1, 21))) == (15 - 6) / 2
-    assert median_half_width(list(range(1, 51))) == (33 - 18) / 2
-
-
-def test_the_interval_of_few_values_is_all_of_them() -> None:
-    assert median_half_width([3.0, 1.0, 2.0]) == 1.0
-
-
-def test_the_interval_covers_the_true_median_about_as_often_as_it_says() -> None:
-    rng = random.Random(7)
-    hits, draws = 0, 1000
-    for _ in range(draws):
-        values = sorted(rng.lognormvariate(0.0, 1.0) for _ in range(31))
-        half = median_half_width(values)
-        # The interval runs between two order statistics; find it by its width, then look whether 1 lies in it.
-        low, high = next((values[i], values[30 - i]) for i in range(16) if (values[30 - i] - values[i]) / 2 == half)
-        hits += low <= 1.0 <= high
-    assert 0.93 < hits / draws <= 1.0
-
-
 def test_replicates_are_joined_as_logarithms() -> None:
-    speedup, low, high = join_replicates([2.0, 0.5])
-    assert speedup == pytest.approx(1.0)
-    # By hand: mean 0, deviation √2·ln 2, standard error ln 2, t(1) = 12.706.
-    assert (low, high) == (pytest.approx(2**-12.706), pytest.approx(2**12.706))
+    found = join_replicates([2.0, 0.5])
+    assert found.speedup == pytest.approx(1.0)
+    # By hand: mean 0, deviation √2·ln 2, standard error ln 2, t(1) = 12.7062.
+    assert (found.low, found.high) == (pytest.approx(2**-12.7062, rel=1e-3), pytest.approx(2**12.7062, rel=1e-3))
 
 
 def test_the_interval_of_five_replicates_is_students() -> None:
     speedups = [1.1, 1.2, 1.15, 1.12, 1.18]
     logs = [math.log(s) for s in speedups]
-    half = 2.776 * statistics.stdev(logs) / math.sqrt(5)
-    _, low, high = join_replicates(speedups)
-    assert (low, high) == (
-        pytest.approx(math.exp(statistics.fmean(logs) - half)),
-        pytest.approx(math.exp(statistics.fmean(logs) + half)),
+    half = 2.7764 * statistics.stdev(logs) / math.sqrt(5)
+    found = join_replicates(speedups)
+    assert (found.low, found.high) == (
+        pytest.approx(math.exp(statistics.fmean(logs) - half), rel=1e-5),
+        pytest.approx(math.exp(statistics.fmean(logs) + half), rel=1e-5),
     )
 
 
+def test_the_interval_is_wider_the_more_contenders_are_compared() -> None:
+    # Bonferroni: two compared, 97.5 % each, t(4) = 3.4954 in place of 2.7764.
+    speedups = [1.1, 1.2, 1.15, 1.12, 1.18]
+    alone, of_two = join_replicates(speedups), join_replicates(speedups, num_compared=2)
+    assert of_two.speedup == alone.speedup
+    widths = [math.log((found.high or 0) / (found.low or 1)) for found in (alone, of_two)]
+    assert widths[1] / widths[0] == pytest.approx(3.4954 / 2.7764, rel=1e-4)
+
+
+@pytest.mark.parametrize(("num_replicates", "num_compared", "spread"), [(3, 1, 0.01), (5, 1, 0.03), (5, 3, 0.02)])
+def test_the_intervals_hold_the_truth_of_all_contenders_together_as_often_as_they_say(
+    num_replicates: int, num_compared: int, spread: float
+) -> None:
+    # Between processes a ratio moves as a whole; the intervals of a point's contenders must all be right at once.
+    rng = random.Random(11)
+    draws, hits, truth = 3000, 0, 1.07
+    for _ in range(draws):
+        founds = [
+            join_replicates([truth * math.exp(rng.gauss(0, spread)) for _ in range(num_replicates)], num_compared)
+            for _ in range(num_compared)
+        ]
+        hits += all(found.low <= truth <= found.high for found in founds if found.low and found.high)
+    # 95 %, give or take three standard errors (0.4 % each); Bonferroni may be a little above.
+    assert 0.938 <= hits / draws <= 0.965
+
+
 def test_one_replicate_has_no_interval_and_none_is_an_error() -> None:
-    assert join_replicates([1.7]) == (pytest.approx(1.7), None, None)
+    assert join_replicates([1.7]) == Joined(speedup=pytest.approx(1.7), low=None, high=None, num_replicates=1)
     with pytest.raises(ValueError, match="at least one replicate"):
         join_replicates([])
 
 
-@given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40))
-def test_the_interval_holds_the_speedup_and_mirrors_with_it(speedups: list[float]) -> None:
-    speedup, low, high = join_replicates(speedups)
-    assert low is not None
-    assert high is not None
-    assert low <= speedup * (1 + 1e-9)
-    assert speedup <= high * (1 + 1e-9)
-    mirrored, mirrored_low, mirrored_high = join_replicates([1 / s for s in speedups])
-    assert mirrored == pytest.approx(1 / speedup)
-    assert math.log(mirrored_low or 0) == pytest.approx(-math.log(high), abs=1e-6)
-    assert math.log(mirrored_high or 0) == pytest.approx(-math.log(low), abs=1e-6)
+@given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40), st.integers(1, 6))
+def test_the_interval_holds_the_speedup_and_mirrors_with_it(speedups: list[float], num_compared: int) -> None:
+    found = join_replicates(speedups, num_compared)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= found.speedup * (1 + 1e-9)
+    assert found.speedup <= found.high * (1 + 1e-9)
+    mirrored = join_replicates([1 / s for s in speedups], num_compared)
+    assert mirrored.speedup == pytest.approx(1 / found.speedup)
+    assert mirrored.stray == pytest.approx(found.stray, abs=1e-9)
+    # As logarithms: of values that span six decades the ends lie beyond what a quotient can hold.
+    assert math.log(mirrored.low or 0) == pytest.approx(-math.log(found.high), abs=1e-6)
+    assert math.log(mirrored.high or 0) == pytest.approx(-math.log(found.low), abs=1e-6)
+
+
+def joined(low: float | None, high: float | None, num_replicates: int = 5) -> Joined:
+    speedup = 1.0 if low is None or high is None else math.sqrt(low * high)
+    return Joined(speedup=speedup, low=low, high=high, num_replicates=num_replicates)
+
+
+def clone(stray: float) -> Joined:
+    """A clone that strayed by that much, with an interval that does not tell it from 1."""
+    return Joined(speedup=1 + stray, low=1 / (1 + 2 * stray), high=(1 + stray) ** 2 * (1 + 2 * stray), num_replicates=5)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "floor", "replicates", "verdict"),
+    ("low", "high", "floor", "verdict", "why"),
     [
-        (1.03, 1.10, 0.0, 5, "faster"),
-        (0.90, 0.97, 0.0, 5, "slower"),
-        (0.99, 1.01, 0.0, 5, "same"),
-        (0.97, 1.10, 0.0, 5, "unsure"),
-        (1.01, 1.10, 0.0, 5, "unsure"),
-        (1.03, 1.10, 0.05, 5, "unsure"),
-        (1.06, 1.10, 0.05, 5, "faster"),
-        (0.96, 1.04, 0.05, 5, "unsure"),
-        (0.99, 1.01, 0.05, 5, "unsure"),
-        (1.03, 1.10, 0.0, 4, "provisional"),
-        (None, None, 0.0, 1, "provisional"),
+        (1.03, 1.10, 0.0, "faster", "wholly outside of 1 ± 2.0%"),
+        (0.90, 0.97, 0.0, "slower", "wholly outside of 1 ± 2.0%"),
+        (0.99, 1.01, 0.0, "same", "wholly within 1 ± 2%"),
+        (0.97, 1.10, 0.0, "unsure", "0.970 to 1.100 reaches across the edge"),
+        (1.01, 1.10, 0.0, "unsure", "more replicates make it narrower"),
+        (1.03, 1.10, 0.05, "unsure", "not clear of 1 ± 5.0%, by which a clone"),
+        (1.06, 1.10, 0.05, "faster", "wholly outside of 1 ± 5.0%"),
+        (0.96, 1.04, 0.05, "unsure", "by which a clone"),
+        (0.99, 1.01, 0.05, "unsure", "by which a clone"),
     ],
 )
 def test_a_verdict_needs_an_interval_clear_of_two_percent_and_of_the_noise(
-    low: float | None, high: float | None, floor: float, replicates: int, verdict: str
+    low: float, high: float, floor: float, verdict: str, why: str
 ) -> None:
-    assert speed_verdict(low, high, floor, replicates) == verdict
+    said, reason = speed_verdict(joined(low, high), clone(floor) if floor else None)
+    assert said == verdict
+    assert why in reason
+
+
+@pytest.mark.parametrize(("low", "high", "num_replicates"), [(1.3, 1.4, 4), (1.3, 1.4, 2), (None, None, 1)])
+def test_below_five_replicates_a_verdict_is_provisional_and_says_how_many_are_missing(
+    low: float | None, high: float | None, num_replicates: int
+) -> None:
+    verdict, reason = speed_verdict(joined(low, high, num_replicates))
+    assert verdict == "provisional"
+    missing = 5 - num_replicates
+    assert f"{num_replicates} of the 5 replicates needed: {missing} more replicate" in reason
+    assert reason.endswith("s" if missing > 1 else "e")
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.03, 1.05), (0.93, 0.97)])
+def test_nothing_is_claimed_where_the_clone_itself_looks_different(low: float, high: float) -> None:
+    verdict, reason = speed_verdict(joined(1.5, 1.6), joined(low, high))
+    assert verdict == "unsure"
+    assert "a clone of the reference differs from it" in reason
 
 
 @given(st.floats(0.1, 10), st.floats(1.0, 3.0), st.floats(0, 0.5))
@@ -134,8 +168,13 @@ def test_swapping_the_sides_turns_faster_into_slower(low: float, width: float, f
     margin = max(0.02, floor)
     edges = [abs(math.log(end)) / math.log1p(margin) for end in (low, high)]
     if all(abs(edge - 1) > 1e-9 for edge in edges):
-        verdict = speed_verdict(low, high, floor, 5)
-        assert speed_verdict(1 / high, 1 / low, floor, 5) == turned[verdict]
+        verdict, _ = speed_verdict(joined(low, high), clone(floor))
+        assert speed_verdict(joined(1 / high, 1 / low), clone(floor))[0] == turned[verdict]
+
+
+@pytest.mark.parametrize(("speedup", "stray"), [(1.25, 0.25), (0.8, 0.25), (1.0, 0.0)])
+def test_a_ratio_strays_as_far_as_its_inverse(speedup: float, stray: float) -> None:
+    assert Joined(speedup=speedup, low=None, high=None, num_replicates=1).stray == pytest.approx(stray)
 
 
 def test_log_ratios_refuse_rounds_of_different_number() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_up_runs import lost_row, make_row, make_run, write_run
 
 from profiling.columns import MEASUREMENT_COLUMNS, REPORT_COLUMNS, names
-from profiling.ratios import T_975
+from profiling.intervals import t_quantile
 from profiling.runs import MEASUREMENTS_FILE, RunError
 from profiling.table import load_measurements, load_run, load_samples, report_csv, write_report
 
@@ -76,8 +76,8 @@ def test_speedups_are_joined_as_logarithms_with_students_interval(tmp_path: Path
     # 2 and 1/2: mean 0 in logarithms, standard error ln 2, one degree of freedom.
     table = load_run(write_run(tmp_path, [make_row(replicate=r, speedup=s) for r, s in ((1, 2.0), (2, 0.5))]))
     assert cell(table, 1, "custom", "speedup") == pytest.approx(1.0)
-    assert cell(table, 1, "custom", "speedup_high") == pytest.approx(2 ** T_975[0])
-    assert cell(table, 1, "custom", "speedup_low") == pytest.approx(2 ** -T_975[0])
+    assert cell(table, 1, "custom", "speedup_high") == pytest.approx(2 ** t_quantile(0.95, 1))
+    assert cell(table, 1, "custom", "speedup_low") == pytest.approx(2 ** -t_quantile(0.95, 1))
     assert cell(table, 1, "custom", "speed_verdict") == "provisional"
 
 
@@ -138,9 +138,9 @@ def test_a_text_that_a_spreadsheet_takes_for_a_formula_is_quoted(tmp_path: Path,
 
 
 def test_an_ordinary_text_and_a_negative_number_are_not_quoted(tmp_path: Path) -> None:
-    table = load_run(write_run(tmp_path, [make_row(noise_floor=-0.5, warnings="a=b, c")]))
+    table = load_run(write_run(tmp_path, [make_row(max_abs_error_oracle=-0.5, warnings="a=b, c")]))
     (row,) = csv.DictReader(io.StringIO(report_csv(table)))
-    assert (row["noise_floor"], row["warnings"]) == ("-0.5", "a=b, c")
+    assert (row["max_abs_error_oracle"], row["warnings"]) == ("-0.5", "a=b, c")
 
 
 @settings(max_examples=10)
