@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +12,12 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dashboard import formatting
+from dashboard import claim_marks, formatting, hover_text
 from dashboard.axes import CONTENDER, SIZES, View, label
+from dashboard.claim_text import claims_difference
 from dashboard.layers import names_of
 from dashboard.marks import Floor, add_marks, floor_of, is_finite, log_ticks, top_of
-from dashboard.metrics import NOT_COMPARABLE, Metric, counts_in_mean, with_memory_ratio
+from dashboard.metrics import Metric, counts_in_mean, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 
 PANEL_HEIGHT = 220
@@ -26,10 +28,7 @@ MAX_X_TICKS = 8
 EDGE = 0.14
 
 
-DRAWN = {
-    *("batch_size", "seq_len", "num_heads", "d_model", "dtype", "mode", "bias", "causal", "contender", "reference"),
-    *("status", "status_reason", "check_verdict", "num_samples", "latency_p25_ms", "latency_p75_ms"),
-}
+DRAWN = {"dtype", "mode", "bias", "causal", "status", "status_reason", "speedup", *hover_text.COLUMNS}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,6 +69,8 @@ def line_chart(
     for position, where in enumerate(shown):
         place = {"row": position // _columns(shown) + 1, "col": position % _columns(shown) + 1}
         here = select(rows, where)
+        if metric.compares:
+            claim_marks.add_noise_floor(figure, here, view.x, functools.partial(_x_value, view.x), place)
         for order, value in enumerate(axes.get(view.series, ("",))):
             line = select(here, {view.series: value})
             name = label({view.series: value}, names)
@@ -92,6 +93,8 @@ def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
     positive = sorted(value for value in values if value > 0 and math.isfinite(value))
     unit, factor = metric.unit(positive[len(positive) // 2] if positive else None)
     drawn = [value * factor for value in positive]
+    if metric.compares:
+        drawn += [float(value) for name in ("speedup_low", "speedup_high") for value in rows[name].dropna()]
     floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
     top = top_of(drawn, metric, is_log=is_log)
     ticks = tuple(log_ticks(drawn)) if is_log else ()
@@ -113,9 +116,10 @@ def _add_series(
         return
     x = [_x_value(view.x, value) for value in rows[view.x]]
     y = [scale.floor.at if scale.floor and value <= 0 else value * scale.factor for value in rows[metric.column]]
-    if metric.low and metric.high:
+    if metric.low and metric.high and not metric.compares:
         figure.add_trace(_band(rows, metric, scale, style, name, x), **place)
     greyed = metric.compares & ~counts_in_mean(rows) & rows["check_verdict"].notna()
+    colors = [UNRELIABLE if is_grey else style.color for is_grey in greyed]
     is_first = name not in {trace.legendgroup for trace in figure.data if trace.showlegend}
     figure.add_trace(
         go.Scatter(
@@ -126,12 +130,24 @@ def _add_series(
             showlegend=is_first,
             mode="lines+markers",
             line={"color": style.color, "dash": style.dash, "width": 2},
-            marker={"symbol": style.symbol, "size": 8, "color": [UNRELIABLE if g else style.color for g in greyed]},
-            text=[_hover(row, metric, grey) for row, grey in zip(rows.to_dict("records"), greyed, strict=True)],
+            marker={"symbol": _symbols(rows, metric, style), "size": 8, "color": colors},
+            error_y=claim_marks.bars(rows, style.faint(0.7)) if metric.compares else None,
+            text=[
+                hover_text.hover(row, metric, is_greyed=is_grey)
+                for row, is_grey in zip(rows.to_dict("records"), greyed, strict=True)
+            ],
             hovertemplate="%{text}<extra></extra>",
         ),
         **place,
     )
+
+
+def _symbols(rows: pd.DataFrame, metric: Metric, style: Style) -> str | list[str]:
+    """The series' mark; of a comparison that claims no difference a hollow one."""
+    if not metric.compares:
+        return style.symbol
+    hollow = claim_marks.hollow(style.symbol)
+    return [style.symbol if is_claimed else hollow for is_claimed in claims_difference(rows)]
 
 
 def _band(rows: pd.DataFrame, metric: Metric, scale: Scale, style: Style, name: str, x: list[Any]) -> go.Scatter:
@@ -148,25 +164,6 @@ def _band(rows: pd.DataFrame, metric: Metric, scale: Scale, style: Style, name: 
         showlegend=False,
         hoverinfo="skip",
     )
-
-
-def _hover(row: Mapping[Any, Any], metric: Metric, is_greyed: bool) -> str:
-    value = float(row[metric.column])
-    lines = [f"<b>{row['contender']}</b>: {metric.zero if value == 0 and metric.zero else metric.text(value)}"]
-    if metric.low and metric.high and pd.notna(row[metric.low]):
-        lines.append(f"quartiles {metric.text(row[metric.low])} to {metric.text(row[metric.high])}")
-    if pd.notna(row["reference"]) and metric.column in ("speedup", "memory_ratio", "max_abs_error"):
-        lines.append(f"reference: {row['reference']}")
-    if is_greyed:
-        lines.append(f"does not count: its check says {row['check_verdict']}")
-    elif metric.compares and row["check_verdict"] == NOT_COMPARABLE:
-        lines.append("not comparable: timed with its own weights")
-    lines.append(
-        f"batch {row['batch_size']}, seq_len {row['seq_len']}, heads {row['num_heads']}, d_model {row['d_model']}"
-    )
-    if pd.notna(row["num_samples"]):
-        lines.append(f"n = {row['num_samples']} samples")
-    return "<br>".join(lines)
 
 
 def _finish(

@@ -59,6 +59,11 @@ def ratio(value: float | None) -> str:
     return MISSING if value is None else _unless_nan(value, units.format_ratio)
 
 
+def percent(value: float | None) -> str:
+    """A share, two digits or so: `1.2 %`, `12 %`."""
+    return MISSING if value is None else _unless_nan(value, _percent)
+
+
 def error(value: float | None) -> str:
     """An absolute error: `0.00e+00`, as the command line prints it; `inf` where an output was not finite."""
     return MISSING if value is None else _unless_nan(value, units.format_error)
@@ -121,6 +126,10 @@ def count(number: int, thing: str) -> str:
 def plain(text: str) -> str:
     """Text as it is, with nothing that markdown would take for itself."""
     return "".join("\\" + letter if letter in "\\`*_{}[]<>()#+-.!|$~:" else letter for letter in text)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %") if abs(share) >= 0.0995 else f"{share:.1%}".replace("%", " %")
 
 
 def _unit(value: float | None, steps: tuple[tuple[float, str, float], ...]) -> tuple[str, float]:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from dashboard.formatting import count
+from dashboard.formatting import count, percent, plain, ratio
 from dashboard.summary import Headline
+from profiling.ratios import SMALLEST_CLAIM
+from profiling.settings import MIN_REPLICATES_FOR_VERDICT
+
+_MARGIN = f"1 ± max({percent(SMALLEST_CLAIM)}, noise floor)"
+# What each verdict on speed means.
+SPEED_RULES = {
+    "faster": f"the 95 % interval lies wholly above {_MARGIN}",
+    "slower": f"the 95 % interval lies wholly below {_MARGIN}",
+    "same": f"the 95 % interval lies wholly within 1 ± {percent(SMALLEST_CLAIM)}, and the noise floor is no larger",
+    "unsure": "the interval reaches across that edge, or a clone of the reference seems to differ from it as well",
+    "provisional": f"with fewer than {MIN_REPLICATES_FOR_VERDICT} replicates nothing can be claimed",
+}
 
 
 def headline_caption(headline: Headline) -> str:
     """What the numbers of a headline rest on, in a few short sentences."""
     parts = [f"mean over {count(headline.num_speedups, 'shape')}" if headline.num_speedups else "no speed-up to tell"]
+    parts += [f"interval {ratio(headline.interval[0])} to {ratio(headline.interval[1])}"] if headline.interval else []
     parts += [claim(headline)] if headline.verdicts else []
+    parts += [f"noise floor {percent(headline.noise_floor)}"] if headline.noise_floor is not None else []
     parts += _checks(headline)
     if headline.num_unmeasured:
         parts.append(f"{headline.num_unmeasured} not measured")
@@ -23,6 +37,20 @@ def claim(headline: Headline) -> str:
         return f"provisional ({count(most, 'replicate') if fewest == most else f'{fewest} to {most} replicates'})"
     total = sum(number for _, number in headline.verdicts)
     return ", ".join(f"{verdict} at {number}" for verdict, number in headline.verdicts) + f" of {total}"
+
+
+def claim_help(headline: Headline) -> str:
+    """What the verdicts rest on: the one shape's own reason, or the rule behind each verdict that occurs."""
+    lines = [
+        f"**{verdict}** at {number}: {plain(headline.reason or SPEED_RULES[verdict])}."
+        for verdict, number in headline.verdicts
+    ]
+    if headline.noise_floor is not None:
+        lines.append(
+            "The **noise floor** is how far a clone of the reference, timed in the same rounds, strayed from 1: the "
+            "median over these shapes. A speed-up within it says nothing."
+        )
+    return "\n\n".join(lines)
 
 
 def _checks(headline: Headline) -> list[str]:

@@ -22,7 +22,7 @@ class Metric:
         title: what stands on the axis, without the unit; it says which way is better.
         text: a value of the column as a person reads it.
         unit: from a typical value, the unit's name and what to multiply the column with.
-        low, high: columns of the band around it, where there is one.
+        low, high: columns of the interval around it, where there is one: a band, or bars where it compares.
         zero: what a 0 means, where it is a result rather than nothing.
         line: a value to mark across the panel, and its name.
         compares: whether it is a comparison of speed, which a contender that fails the check does not deserve.
@@ -52,6 +52,8 @@ SPEEDUP = Metric(
     title="speed-up over its reference, higher is better",
     text=formatting.ratio,
     unit=lambda _: ("×", 1.0),
+    low="speedup_low",
+    high="speedup_high",
     line=(1.0, "as fast as its reference"),
     compares=True,
 )

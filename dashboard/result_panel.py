@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import session, takeaway
+from dashboard import claim_text, session, takeaway
 from dashboard.axes import View, panel_values, values_of
 from dashboard.charts import MAX_PANELS, line_chart
 from dashboard.formatting import count, error, plain, ratio
-from dashboard.headline_text import headline_caption
+from dashboard.headline_text import claim_help, headline_caption
 from dashboard.layers import file_of, name_of
 from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
 from dashboard.report_text import code
@@ -76,7 +76,7 @@ def _show_headline(headline: Headline) -> None:
         numbers.metric(
             "max error", error(headline.max_abs_error), help="Largest difference from the reference's output."
         )
-        st.caption(headline_caption(headline))
+        st.caption(headline_caption(headline), help=claim_help(headline) or None)
 
 
 def _from_file(headline: Headline) -> str:
@@ -120,6 +120,8 @@ def _show_chart(run: Run, table: pd.DataFrame, metric: Metric, view: View, name:
     st.plotly_chart(figure, key=f"chart_{name}", config=CHART_CONFIG, alt=takeaway.of_lines(table, metric, name))
     if len(panels) > MAX_PANELS:
         st.caption(f"The first {MAX_PANELS} of {len(panels)} panels: choose one axis under Panels.")
+    if metric.compares and (told := claim_text.caption(table)):
+        st.caption(told)
     if metric.compares and takeaway.has_failing(table):
         st.caption("Grey marks do not count: at that shape the layer does not pass the check.")
 
@@ -128,8 +130,9 @@ def _show_map(run: Run, table: pd.DataFrame, view: View) -> None:
     figure = speedup_map(table, view.x, values_of(run))
     st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table))
     st.caption(
-        "Blue is faster than the reference, brown slower. A value in brackets fails the check and does not count; "
-        "one with ≠ is of another design, timed with its own weights."
+        "Blue is faster than the reference, brown slower; the paler, the less. Grey cells claim nothing: same (=), or "
+        "unsure. A ? is provisional: too few replicates for a claim. A value in brackets fails the check and does not "
+        "count; one with ≠ is of another design, timed with its own weights."
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboard.claim_text import claims_difference
 from dashboard.layers import names_of
 from dashboard.metrics import counts_in_mean
 from dashboard.palette import UNRELIABLE
@@ -23,7 +24,7 @@ MAX_STYLED_ROWS = 2_000
 
 
 def show_table(table: pd.DataFrame) -> None:
-    """Draws all rows; a speed-up that does not count is grey."""
+    """Draws all rows; grey are a speed-up that does not count, and a verdict that claims no difference."""
     names = names_of(table["contender"])
     shown = table[column_order(table)].assign(contender=table["contender"].map(names))
     st.dataframe(
@@ -49,10 +50,12 @@ def column_order(table: pd.DataFrame) -> list[str]:
 def _styled(shown: pd.DataFrame) -> Any:
     if "speedup" not in shown or "check_verdict" not in shown:
         return shown
-    grey = ~counts_in_mean(shown)
-    return shown.style.apply(
-        lambda column: [f"color: {UNRELIABLE}" if is_grey else "" for is_grey in grey], subset=["speedup"]
-    )
+    styled = _greyed(shown.style, "speedup", ~counts_in_mean(shown))
+    return _greyed(styled, "speed_verdict", ~claims_difference(shown)) if "speed_verdict" in shown else styled
+
+
+def _greyed(styled: Any, column: str, is_grey: pd.Series) -> Any:
+    return styled.apply(lambda _: [f"color: {UNRELIABLE}" if grey else "" for grey in is_grey], subset=[column])
 
 
 def _config(column: Column) -> Any:

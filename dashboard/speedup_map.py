@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from plotly.subplots import make_subplots
 
 from dashboard.axes import CONTENDER, SIZES, label
 from dashboard.charts import select
+from dashboard.claim_text import NO_CLAIMS, PROVISIONAL, verdict_lines
 from dashboard.formatting import axis_label, axis_value, ratio
 from dashboard.layers import names_of
 from dashboard.metrics import NOT_COMPARABLE
@@ -24,6 +26,20 @@ AXES_HEIGHT = 100
 # Blue where the contender is faster, brown where it is slower, white where nothing is between them.
 COLORS = ((0.0, "#b35806"), (0.25, "#fdb863"), (0.5, "#f7f7f7"), (0.75, "#92c5de"), (1.0, "#2166ac"))
 UNRELIABLE_CELL = "#9a9a9a"
+# Same or unsure: no colour of faster or slower, but a cell all the same. Its number is dark on it in either theme.
+NO_CLAIM_CELL = "#bfbfbf"
+# The colours reach at least so far either way: what is hardly faster looks hardly faster.
+SMALLEST_BOUND = math.log2(1.5)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One point of a map: its colour value (None where a colour would claim too much), text and hover."""
+
+    hover: str
+    text: str = ""
+    value: float | None = None
+    is_measured: bool = False
 
 
 def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) -> go.Figure:
@@ -48,9 +64,10 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
     for position, name in enumerate(contenders):
         rows = select(compared, {CONTENDER: name})
         cells = [[_cell(select(rows, {**where, x: value})) for value in columns] for where in combinations]
-        figure.add_trace(_heatmap(cells, across, down_names), position + 1, 1)
+        figure.add_trace(_colored(cells, across, down_names), position + 1, 1)
+        figure.add_trace(_without_claim(cells, across, down_names), position + 1, 1)
         figure.add_trace(_unreliable(cells, across, down_names), position + 1, 1)
-    _finish(figure, axis_label(x), across, down_names, _bound(compared))
+    _finish(figure, axis_label(x), across, down_names, _bound(compared), num_maps)
     return figure
 
 
@@ -65,49 +82,77 @@ def _fixed_sizes(compared: pd.DataFrame, x: str) -> str:
     return "<br>".join(label({size: compared[size].iloc[0]}) for size in sizes) or " "
 
 
-def _cell(rows: pd.DataFrame) -> tuple[float | None, str, str]:
-    """One cell's colour value (None where it has none to show), text and hover."""
+def _cell(rows: pd.DataFrame) -> Cell:
     if rows.empty:
-        return None, "", "not measured yet"
+        return Cell(hover="not measured yet")
     row = rows.iloc[0]
     if row["status"] != "ok":
         text = "OOM" if row["status"] == "oom" else str(row["status"])
-        return None, text, str(row["status_reason"]) if pd.notna(row["status_reason"]) else text
+        return Cell(text=text, hover=str(row["status_reason"]) if pd.notna(row["status_reason"]) else text)
     if pd.isna(row["speedup"]):
-        return None, "–", f"no speed-up: {row['reference']} was not measured here"
+        return Cell(text="–", hover=f"no speed-up: {row['reference']} was not measured here")
     speedup = float(row["speedup"])
-    told = f"{ratio(speedup)} over {row['reference']}"
-    if row["check_verdict"] == NOT_COMPARABLE:
-        return math.log2(speedup), f"≠ {ratio(speedup)}", f"{told}; not comparable: timed with its own weights"
-    if row["check_verdict"] != "pass":
+    if row["check_verdict"] not in ("pass", NOT_COMPARABLE):
         verdict = "was not made" if pd.isna(row["check_verdict"]) else f"says {row['check_verdict']}"
-        return None, f"({ratio(speedup)})", f"{ratio(speedup)}, which does not count: its check {verdict}"
-    return math.log2(speedup), ratio(speedup), told
+        return Cell(text=f"({ratio(speedup)})", hover=f"{ratio(speedup)}, which does not count: its check {verdict}")
+    told = [f"{ratio(speedup)} over {row['reference']}"]
+    told += ["not comparable: timed with its own weights"] if row["check_verdict"] == NOT_COMPARABLE else []
+    claims_nothing = not pd.isna(row["speed_verdict"]) and row["speed_verdict"] in NO_CLAIMS
+    return Cell(
+        text=_text(row),
+        hover="<br>".join([*told, *verdict_lines(row)]),
+        value=None if claims_nothing else math.log2(speedup),
+        is_measured=True,
+    )
 
 
-def _heatmap(cells: list[list[tuple[float | None, str, str]]], across: list[str], down: list[str]) -> go.Heatmap:
+def _text(row: pd.Series[Any]) -> str:
+    """`1.32×`; with `?` where nothing can be claimed yet, `=` where it is the same, `≠` for another design."""
+    verdict = "" if pd.isna(row["speed_verdict"]) else str(row["speed_verdict"])
+    mark = {PROVISIONAL: " ?", "same": " ="}.get(verdict, "")
+    return ("≠ " if row["check_verdict"] == NOT_COMPARABLE else "") + ratio(float(row["speedup"])) + mark
+
+
+def _colored(cells: list[list[Cell]], across: list[str], down: list[str]) -> go.Heatmap:
+    values = [[cell.value for cell in row] for row in cells]
+    return _heatmap(cells, values, across, down).update(coloraxis="coloraxis", hoverongaps=True)
+
+
+def _without_claim(cells: list[list[Cell]], across: list[str], down: list[str]) -> go.Heatmap:
+    """The cells that are the same or unsure, over the gaps that the coloured ones leave."""
+    values = [[0.0 if cell.is_measured and cell.value is None else None for cell in row] for row in cells]
+    grey = [[0, NO_CLAIM_CELL], [1, NO_CLAIM_CELL]]
+    return _heatmap(cells, values, across, down).update(
+        colorscale=grey, zmin=-1, zmax=1, showscale=False, hoverongaps=False
+    )
+
+
+def _heatmap(
+    cells: list[list[Cell]], values: list[list[float | None]], across: list[str], down: list[str]
+) -> go.Heatmap:
     return go.Heatmap(
         x=across,
         y=down,
-        z=[[cell[0] for cell in row] for row in cells],
-        text=[["" if cell[0] is None else cell[1] for cell in row] for row in cells],
-        customdata=[[cell[2] for cell in row] for row in cells],
+        z=values,
+        text=[
+            ["" if value is None else cell.text for cell, value in zip(*each, strict=True)]
+            for each in zip(cells, values, strict=True)
+        ],
+        customdata=[[cell.hover for cell in row] for row in cells],
         texttemplate="%{text}",
         hovertemplate="%{y}<br>%{x}<br>%{customdata}<extra></extra>",
-        hoverongaps=True,
-        coloraxis="coloraxis",
         xgap=2,
         ygap=2,
     )
 
 
-def _unreliable(cells: list[list[tuple[float | None, str, str]]], across: list[str], down: list[str]) -> go.Scatter:
-    """The text of cells without a colour, in grey."""
+def _unreliable(cells: list[list[Cell]], across: list[str], down: list[str]) -> go.Scatter:
+    """The text of cells without a number that counts, in grey."""
     written = [
-        (at_x, at_y, cell[1], cell[2])
+        (at_x, at_y, cell.text, cell.hover)
         for at_y, row in zip(down, cells, strict=True)
         for at_x, cell in zip(across, row, strict=True)
-        if cell[0] is None and cell[1]
+        if not cell.is_measured and cell.text
     ]
     return go.Scatter(
         x=[at[0] for at in written],
@@ -123,22 +168,21 @@ def _unreliable(cells: list[list[tuple[float | None, str, str]]], across: list[s
 
 def _bound(compared: pd.DataFrame) -> float:
     logs = [abs(math.log2(value)) for value in compared["speedup"].dropna() if value > 0]
-    return max([*logs, math.log2(1.1)])
+    return max([*logs, SMALLEST_BOUND])
 
 
-def _finish(figure: go.Figure, title: str, across: list[str], down: list[str], bound: float) -> None:
-    num_maps = sum(isinstance(trace, go.Heatmap) for trace in figure.data)
+def _finish(figure: go.Figure, title: str, across: list[str], down: list[str], bound: float, num_maps: int) -> None:
     # Ranges and categories by hand: a map that is still empty has its cells where they will be.
     figure.update_xaxes(type="category", categoryarray=across, range=[-0.5, len(across) - 0.5], showgrid=False)
     # Under the last map alone: between two it would meet the title of the next.
-    figure.update_xaxes(title={"text": title, "standoff": 6}, row=max(1, num_maps), col=1)
+    figure.update_xaxes(title={"text": title, "standoff": 6}, row=num_maps, col=1)
     figure.update_yaxes(
         type="category", categoryarray=down, range=[len(down) - 0.5, -0.5], showgrid=False, automargin=True
     )
     figure.update_annotations(font_size=13)
     ticks = (-bound, 0.0, bound)
     figure.update_layout(
-        height=max(1, num_maps) * (len(down) * ROW_HEIGHT + AXES_HEIGHT) + 20,
+        height=num_maps * (len(down) * ROW_HEIGHT + AXES_HEIGHT) + 20,
         margin={"l": 10, "r": 10, "t": 40, "b": 10},
         coloraxis={
             **{"colorscale": COLORS, "cmin": -bound, "cmid": 0, "cmax": bound},

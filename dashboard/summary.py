@@ -22,6 +22,9 @@ class Headline:
         speedup: geometric mean over the `num_speedups` shapes that both completed and whose check does not fail.
         verdicts: what may be claimed of those speed-ups, each with its number of shapes, the surest first.
         replicates: the fewest and the most replicates behind them.
+        noise_floor: the median of how far the reference's clone strayed from 1 at these shapes.
+        interval: the 95 % interval of the speed-up, and
+        reason: what its verdict rests on, where there is one such shape alone: several have no interval together.
         memory_ratio: geometric mean of peak memory / the reference's, over `num_memory_ratios` shapes.
         max_abs_error: the largest over `num_checked` shapes; inf where an output was not finite.
         num_failed_checks: shapes at which the check fails or raises; their speed-up is not in the mean.
@@ -35,6 +38,9 @@ class Headline:
     num_speedups: int
     verdicts: tuple[tuple[str, int], ...]
     replicates: tuple[int, int]
+    noise_floor: float | None
+    interval: tuple[float, float] | None
+    reason: str
     memory_ratio: float | None
     num_memory_ratios: int
     max_abs_error: float | None
@@ -66,6 +72,9 @@ def _headline(contender: str, rows: pd.DataFrame) -> Headline:
         num_speedups=len(speedups),
         verdicts=tuple((name, number) for name in SPEED_VERDICTS if (number := _number(claimed, name))),
         replicates=(min(replicates), max(replicates)),
+        noise_floor=None if (floors := claimed["noise_floor"].dropna()).empty else float(floors.median()),
+        interval=_interval(claimed),
+        reason=_reason(claimed),
         memory_ratio=geometric_mean(ratios),
         num_memory_ratios=len(ratios),
         max_abs_error=None if errors.empty else float(errors.max()),
@@ -78,6 +87,16 @@ def _headline(contender: str, rows: pd.DataFrame) -> Headline:
 
 def _number(claimed: pd.DataFrame, verdict: str) -> int:
     return int(claimed["speed_verdict"].eq(verdict).sum())
+
+
+def _interval(claimed: pd.DataFrame) -> tuple[float, float] | None:
+    ends = claimed[["speedup_low", "speedup_high"]].dropna()
+    return (float(ends.iloc[0, 0]), float(ends.iloc[0, 1])) if len(claimed) == 1 and len(ends) == 1 else None
+
+
+def _reason(claimed: pd.DataFrame) -> str:
+    reasons = claimed["speed_verdict_reason"].dropna()
+    return str(reasons.iloc[0]) if len(claimed) == 1 and len(reasons) == 1 else ""
 
 
 def geometric_mean(values: list[float]) -> float | None:

@@ -47,6 +47,7 @@ def cells(workload: Workload, contender: str, **changes: Any) -> dict[str, Any]:
     if reference is not None:
         row |= {"speedup": SPEED[reference] / SPEED.get(contender, OWN_SPEED) * (1 + 0.02 * math.sin(s + 3 * b + h))}
         row |= {"max_abs_error": 0.0, "error_ratio": 0.98, "check_verdict": "pass"}
+        row |= {"clone_speedup": 0.992, "noise_floor": 1 / 0.992 - 1}
     return {**row, **changes}
 
 
@@ -63,9 +64,13 @@ def make_run(
     state: str = "finished",
     done: int | None = None,
     changes: dict[tuple[int, str], dict[str, Any]] | None = None,
+    num_rounds: int = 0,
     **fields: Any,
 ) -> Run:
-    """Writes a run folder with its first `done` points measured; `changes` by (point, contender) replace cells."""
+    """Writes a run folder with its first `done` points measured in every replicate of the settings.
+
+    `changes` by (point, contender) replace cells. With `num_rounds` the samples behind them are there as well.
+    """
     grid = grid or Grid(batch_size=(1, 4), seq_len=(128, 512), num_heads=(4, 8), d_model=512, device="cpu")
     settings = settings or SweepSettings()
     workloads = list(grid.workloads(device="cpu", threads=2))
@@ -89,8 +94,11 @@ def make_run(
         "process_started": process.create_time(),
     }
     writer = RunWriter(folder, Run(**{**given, **fields}))
-    for point, workload in enumerate(workloads[:done], start=1):
-        writer.append_measurements(point_rows(folder.name, point, workload, settings, changes or {}))
+    for replicate in range(1, settings.replicates + 1):
+        for point, workload in enumerate(workloads[:done], start=1):
+            rows = point_rows(folder.name, point, workload, settings, changes or {}, replicate=replicate)
+            writer.append_samples(sample_rows(rows, num_rounds))
+            writer.append_measurements(rows)
     return writer.run
 
 
@@ -100,16 +108,46 @@ def point_rows(
     workload: Workload,
     settings: SweepSettings,
     changes: dict[tuple[int, str], dict[str, Any]],
+    *,
+    replicate: int = 1,
 ) -> list[dict[str, Any]]:
-    """The rows of one point, one a contender."""
-    return [
+    """The rows of one point, one a contender; from replicate to replicate speed-ups move by half a per cent or so."""
+    rows = [
         {
-            **{"run_id": run_id, "replicate": 1, "point": point, **workload.to_dict()},
+            **{"run_id": run_id, "replicate": replicate, "point": point, **workload.to_dict()},
             **{"head_dim": workload.head_dim, "contender": name, "reference": settings.reference_of(name)},
             **_measured(workload, name, changes.get((point, name), {})),
         }
         for name in settings.contenders
     ]
+    for row in rows:
+        if row.get("speedup") is not None:
+            row["speedup"] *= 1 + 0.005 * math.sin(2.3 * (replicate - 1))
+    return rows
+
+
+def sample_rows(rows: list[dict[str, Any]], num_rounds: int) -> list[dict[str, Any]]:
+    """Times round by round whose medians, and those of their ratios, are nearly what the rows say."""
+    measured = {row["contender"]: row for row in rows if row["status"] == "ok"}
+    times = {name: row["latency_median_ms"] for name, row in measured.items()}
+    for name, row in measured.items():
+        if row["reference"] in times and row.get("speedup"):
+            times[name] = times[row["reference"]] / row["speedup"]
+            times[f"clone:{row['reference']}"] = times[row["reference"]] / row["clone_speedup"]
+    return [
+        {
+            **{name: rows[0][name] for name in ("run_id", "replicate", "point")},
+            **{"contender": name, "round": number, "latency_ms": time_ms * _jitter(number, order)},
+        }
+        for order, (name, time_ms) in enumerate(times.items())
+        for number in range(1, num_rounds + 1)
+    ]
+
+
+def _jitter(number: int, order: int) -> float:
+    """What moves all contenders of a round, what moves each, and an outlier now and then."""
+    outlier = 0.6 if (number + 7 * order) % 41 == 0 else 0.0
+    return 1 + 0.03 * math.sin(0.4 * number) + 0.012 * math.sin(2.7 * number + 1.9 * order) + outlier
 
 
 def _measured(workload: Workload, contender: str, changed: dict[str, Any]) -> dict[str, Any]:
