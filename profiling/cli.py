@@ -62,7 +62,11 @@ def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[An
 @_option("time-limit", "SECONDS", "A workload that takes longer is given up.", "from the estimate, at least 60")
 @_option("heap", "KIND", "pinned (freed memory stays in the process: repeatable) or as-is.", "pinned")
 @_option("out", "DIR", "The run's folder.", "results/<run id>")
-@click.option("--resume", is_flag=True, help="Measure what is missing in --out; other options may be left out.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Measure what is missing in --out; other options may be left out. A larger --replicates extends the run.",
+)
 @click.option("--stop-on-eof", is_flag=True, help="Stop, cleanly and resumable, when standard input ends.")
 def sweep(out: str | None, resume: bool, stop_on_eof: bool, own: tuple[str, ...], **texts: str | None) -> None:
     """Measure a grid: latency, memory and error of each contender at each point.

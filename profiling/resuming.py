@@ -10,26 +10,35 @@ from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run
 
 
 def refuse_mismatch(stored: Run, current: Run) -> None:
-    """Raises RunError where a run cannot go on as it began: rows of two kinds would stand side by side."""
+    """Raises RunError where a run cannot go on as it began: rows of two kinds would stand side by side.
+
+    More replicates are no difference: they extend the run.
+    """
+    then, here = stored.settings.replicates, current.settings.replicates
     pairs = [
         ("schema version", stored.schema_version, current.schema_version),
         ("grid", stored.grid.to_dict(), current.grid.to_dict()),
-        ("settings", stored.settings.to_dict(), current.settings.to_dict()),
+        ("settings", stored.settings.to_dict() | {"replicates": here}, current.settings.to_dict()),
         ("device", stored.device, current.device),
+        ("device's name", stored.environment.get("device_name"), current.environment.get("device_name")),
         ("threads", stored.threads, current.threads),
         ("torch version", stored.environment.get("torch_version"), current.environment.get("torch_version")),
         *((f"source of {name}", stored.sources.get(name), hash_) for name, hash_ in current.sources.items()),
     ]
-    for what, then, here in pairs:
-        if then != here:
-            raise RunError(f"run {stored.run_id} cannot be resumed: its {what} {_difference(then, here)}")
+    for what, before, after in pairs:
+        if before != after:
+            raise RunError(f"run {stored.run_id} cannot be resumed: its {what} {_difference(before, after)}")
+    if here < then:
+        raise RunError(
+            f"run {stored.run_id} cannot be resumed: replicates must be at least the {then} that it has, not {here}"
+        )
 
 
-def _difference(then: object, here: object) -> str:
-    if isinstance(then, dict) and isinstance(here, dict):
-        name = next(key for key in here if then.get(key) != here[key])
-        return f"had {name} {then.get(name)!r}, now {here[name]!r}"
-    return f"was {then!r}, now {here!r}"
+def _difference(before: object, after: object) -> str:
+    if isinstance(before, dict) and isinstance(after, dict):
+        name = next(key for key in after if before.get(key) != after[key])
+        return f"had {name} {before.get(name)!r}, now {after[name]!r}"
+    return f"was {before!r}, now {after!r}"
 
 
 def stored_run(folder: Path, *, resume: bool) -> Run | None:

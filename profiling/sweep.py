@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +46,8 @@ def run_sweep(
 
     Args:
         out: the run's folder; None makes one under `results/`.
-        resume: go on with the run in `out`, measuring what is missing; options may be left out.
+        resume: go on with the run in `out`, measuring what is missing; options may be left out. More `replicates`
+            than it has extend it; everything else must be as it began.
         on_event: called with each of `profiling.events` as it happens.
         stop: a switch by which another thread can end the sweep; the table then holds what was measured.
         **options: fields of `profiling.workload.Grid` and `profiling.settings.SweepSettings`; lists may be lists.
@@ -253,7 +256,7 @@ class _Supervisor:
         else:
             cells, samples = self.measurer.measure(
                 workload,
-                order_seed=hash((workload.seed, replicate, point)) % 2**32,
+                order_seed=order_seed(workload, replicate),
                 limit_s=self.estimate.time_limit_s,
             )
         rows = [
@@ -270,6 +273,15 @@ class _Supervisor:
             for number, seconds in enumerate(times, start=1)
         ]
         return rows, raw
+
+
+def order_seed(workload: Workload, replicate: int) -> int:
+    """The seed of the order within the rounds: of what is measured, not of where in a grid it stands.
+
+    So a point measured again alone has its contenders take turns as they did within the grid.
+    """
+    text = json.dumps([workload.to_dict(), replicate], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 
 def _ignore(_: object) -> None:

@@ -34,6 +34,19 @@ def test_a_run_as_it_began_can_go_on() -> None:
         ),
         ({"device": "cuda:0"}, "its device was 'cpu', now 'cuda:0'"),
         ({"threads": 7}, "its threads was 1, now 7"),
+        ({"schema_version": 3}, "its schema version was 2, now 3"),
+        (
+            {"environment": ENVIRONMENT | {"device_name": "Another Processor"}},
+            "its device's name was 'Made-up Processor', now 'Another Processor'",
+        ),
+        (
+            {"settings": dataclasses.replace(make_run().settings, time_budget_s=0.5, replicates=8)},
+            "its settings had time_budget_s 0.02, now 0.5",
+        ),
+        (
+            {"settings": dataclasses.replace(make_run().settings, replicates=1)},
+            "replicates must be at least the 2 that it has, not 1",
+        ),
         (
             {"environment": ENVIRONMENT | {"torch_version": "2.14.0"}},
             "its torch version was '2.13.0', now '2.14.0'",
@@ -48,6 +61,10 @@ def test_a_run_that_differs_is_refused_with_what_differs(changes: dict[str, Any]
     with pytest.raises(RunError) as caught:
         refuse_mismatch(make_run(), make_run(**changes))
     assert str(caught.value) == f"run made-up cannot be resumed: {words}"
+
+
+def test_a_run_may_go_on_with_more_replicates() -> None:
+    refuse_mismatch(make_run(), make_run(settings=dataclasses.replace(make_run().settings, replicates=3)))
 
 
 def test_another_commit_or_python_may_go_on() -> None:

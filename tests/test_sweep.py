@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from made_up_runs import FakeChild, measured_points
+from made_up_runs import FakeChild, make_workload, measured_points
 from planted_layers import plant_environment
 
 from profiling import run_sweep
@@ -22,9 +22,9 @@ from profiling.protocol import Running
 from profiling.runs import RunError, read_rows, read_run
 from profiling.settings import CONTENDERS
 from profiling.stopping import StopSwitch
-from profiling.sweep import sweep
+from profiling.sweep import order_seed, sweep
 from profiling.table import load_measurements, load_run, load_samples, report_csv
-from profiling.workload import GridError
+from profiling.workload import GridError, Workload
 
 GRID: dict[str, Any] = {
     "batch_size": [3],
@@ -266,6 +266,134 @@ def test_resume_with_other_options_is_refused_and_changes_nothing(
 def test_resume_with_the_same_options_repeated_is_fine(fake: type[FakeChild], tmp_path: Path) -> None:
     sweep(GRID, tmp_path)
     assert sweep(GRID, tmp_path, resume=True).state == "finished"
+
+
+# -- more replicates --------------------------------------------------------------------------------------------------
+
+
+def steps(folder: Path) -> list[tuple[int, int]]:
+    """The (replicate, seq_len) of each row, each twice: two contenders."""
+    rows = load_measurements(folder)
+    assert not rows.duplicated(["replicate", "point", "contender"]).any()
+    return [(int(row["replicate"]), int(row["seq_len"])) for _, row in rows[rows["contender"] == "custom"].iterrows()]
+
+
+def test_a_finished_run_is_extended_by_the_replicates_that_are_more(fake: type[FakeChild], tmp_path: Path) -> None:
+    first = sweep({**GRID, "replicates": 2}, tmp_path)
+    before = (tmp_path / "measurements.csv").read_bytes()
+    fake.reset()
+    heard: list[Event] = []
+    seen: list[tuple[str, str | None, int]] = []
+
+    def on_event(event: Event) -> None:
+        heard.append(event)
+        if isinstance(event, StepStarted):
+            run = read_run(tmp_path)
+            seen.append((run.state, run.ended_at, run.settings.replicates))
+
+    again = sweep({"replicates": 5}, tmp_path, resume=True, on_event=on_event)
+    assert measured_points(fake.asked) == [5, 7, 11] * 3
+    assert seen == [("running", None, 5)] * 9
+    assert steps(tmp_path) == [(replicate, seq_len) for replicate in range(1, 6) for seq_len in (5, 7, 11)]
+    assert (tmp_path / "measurements.csv").read_bytes().startswith(before), "what was there is there byte for byte"
+    assert len(load_samples(tmp_path)) == 5 * 3 * 2 * 2
+    started = next(event for event in heard if isinstance(event, Started))
+    assert (started.num_steps_done, started.run.progress.total) == (6, 15)
+    assert [event.progress.done for event in heard if isinstance(event, StepFinished)] == list(range(7, 16))
+    assert (again.state, again.started_at, again.progress.done) == ("finished", first.started_at, 15)
+    assert again.progress.total == 15
+    assert load_run(tmp_path)["num_replicates"].tolist() == [5] * 6
+    assert (tmp_path / "report.csv").read_bytes() == report_csv(load_run(tmp_path)).encode()
+    fake.reset()
+    sweep({"replicates": 5}, tmp_path, resume=True)
+    assert measured_points(fake.asked) == []
+
+
+def test_each_replicate_of_an_extension_is_a_fresh_child(fake: type[FakeChild], tmp_path: Path) -> None:
+    sweep({**GRID, "replicates": 2}, tmp_path)
+    fake.reset()
+    sweep({"replicates": 4}, tmp_path, resume=True)
+    kinds = [request["request"] for request in fake.asked]
+    assert kinds == ["environment", *["environment", *["measure"] * 3] * 2]
+
+
+def test_a_stopped_run_is_gone_on_with_and_extended_at_once(fake: type[FakeChild], tmp_path: Path) -> None:
+    stop = StopSwitch()
+    sweep({**GRID, "replicates": 2}, tmp_path, stop=stop, on_event=stop_at(11, stop))
+    fake.reset()
+    table = run_sweep(out=tmp_path, resume=True, replicates=3)
+    assert measured_points(fake.asked) == [11, 5, 7, 11, 5, 7, 11]
+    assert steps(tmp_path) == [(replicate, seq_len) for replicate in (1, 2, 3) for seq_len in (5, 7, 11)]
+    assert table["num_replicates"].tolist() == [3] * 6
+
+
+def test_a_stopped_extension_is_gone_on_with_by_resume_alone(fake: type[FakeChild], tmp_path: Path) -> None:
+    sweep(GRID, tmp_path)
+    stop = StopSwitch()
+    stopped = sweep({"replicates": 3}, tmp_path, resume=True, stop=stop, on_event=stop_at(7, stop))
+    assert (stopped.state, stopped.progress.done, stopped.progress.total) == ("stopped", 4, 9)
+    fake.reset()
+    assert sweep({}, tmp_path, resume=True).state == "finished"
+    assert measured_points(fake.asked) == [7, 11, 5, 7, 11]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"replicates": 1}, "replicates must be at least the 2 that it has, not 1"),
+        ({"replicates": 5, "time_budget_s": 0.5}, "its settings had time_budget_s 0.02, now 0.5"),
+        ({"replicates": 5, "contenders": ["official"]}, "its settings had contenders ['custom', 'official'], now"),
+    ],
+)
+def test_an_extension_that_changes_anything_else_is_refused_and_changes_nothing(
+    fake: type[FakeChild], tmp_path: Path, options: dict[str, Any], words: str
+) -> None:
+    sweep({**GRID, "replicates": 2}, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(RunError) as caught:
+        sweep(options, tmp_path, resume=True)
+    assert words in str(caught.value)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_run_of_an_earlier_schema_version_is_not_gone_on_with(fake: type[FakeChild], tmp_path: Path) -> None:
+    sweep(GRID, tmp_path)
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 1}), encoding="utf-8")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(RunError, match="cannot be resumed: its schema version was 1, now 2"):
+        sweep({"replicates": 5}, tmp_path, resume=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+# -- the order of the rounds ------------------------------------------------------------------------------------------
+
+
+def test_a_point_measured_alone_has_the_order_that_it_has_in_a_grid(fake: type[FakeChild], tmp_path: Path) -> None:
+    def orders(folder: str, **changes: Any) -> list[int]:
+        fake.reset()
+        sweep({**GRID, "replicates": 2, **changes}, tmp_path / folder)
+        return [request["order_seed"] for request in fake.asked if request["request"] == "measure"]
+
+    whole, alone = orders("grid"), orders("alone", seq_len=[7])
+    assert [whole[1], whole[4]] == alone
+
+
+def test_every_field_of_a_workload_and_the_replicate_make_the_order() -> None:
+    changes: dict[str, Any] = {
+        **{"batch_size": 5, "seq_len": 11, "num_heads": 5, "d_model": 20, "dtype": "float64", "device": "cuda:0"},
+        **{"mode": "training", "bias": True, "causal": True, "threads": 7, "seed": 43},
+    }
+    assert set(changes) == set(Workload.__dataclass_fields__)
+    seeds = [order_seed(make_workload(**{name: value}), 1) for name, value in changes.items()]
+    assert len({*seeds, order_seed(make_workload(), 1), order_seed(make_workload(), 2)}) == len(changes) + 2
+
+
+def test_the_order_of_a_point_is_the_same_on_every_day_and_machine() -> None:
+    assert order_seed(make_workload(), 1) == 782383891
+
+
+# -- what keeps a sweep from measuring, and how it ends ---------------------------------------------------------------
 
 
 def test_resume_under_another_torch_is_refused(
@@ -549,7 +677,7 @@ def test_every_number_of_a_row_follows_from_its_raw_samples(faulty: tuple[Path, 
             assert math.log(found["speedup"]) == pytest.approx(pd.Series(theirs / mine).map(math.log).median())
             clone = pd.Series(theirs / of["clone:" + found["reference"]]).map(math.log).median()
             assert found["noise_floor"] == pytest.approx(math.exp(abs(clone)) - 1)
-                assert found["clone_speedup"] == pytest.approx(math.exp(clone))
+            assert found["clone_speedup"] == pytest.approx(math.exp(clone))
 
 
 def test_a_finished_sweep_leaves_nothing_behind(faulty: tuple[Path, pd.DataFrame]) -> None:
