@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import csv
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import psutil
 import pytest
 from made_up_runs import make_row, make_run, write_run
 
 from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.run_writer import to_csv
 from profiling.runs import (
     MEASUREMENTS_FILE,
     Run,
@@ -22,6 +25,7 @@ from profiling.runs import (
     read_run,
     results_dir,
 )
+from profiling.table import load_run
 
 
 def edit_run(folder: Path, **changes: Any) -> None:
@@ -73,11 +77,51 @@ def test_bytes_that_are_no_text_are_told_as_unreadable(tmp_path: Path) -> None:
         read_run(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["[]", "3", "null", "{}", '{"schema_version": 2}'])
+@pytest.mark.parametrize("text", ["[]", "3", "null", "{}", '{"schema_version": 3}', '{"schema_version": "2"}'])
 def test_another_schema_version_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RunError, match="this program reads version 1"):
+    with pytest.raises(RunError, match="this program reads versions 1 and 2"):
         read_run(tmp_path)
+
+
+def test_a_whole_run_of_a_later_schema_version_is_refused(tmp_path: Path) -> None:
+    edit_run(write_run(tmp_path, [make_row()]), schema_version=3)
+    with pytest.raises(RunError, match="has schema version 3; this program reads versions 1 and 2"):
+        read_run(tmp_path)
+
+
+def as_version_1(folder: Path, *, lacking: str | None = None) -> Path:
+    """The folder as a program of schema version 1 would have written it."""
+    edit_run(folder, schema_version=1)
+    path = folder / MEASUREMENTS_FILE
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    kept = [column for column in MEASUREMENT_COLUMNS if column.since == 1 and column.name != lacking]
+    path.write_text(to_csv(tuple(kept), rows, header=True), encoding="utf-8")
+    return folder
+
+
+def test_a_run_of_schema_version_1_is_read_with_the_later_columns_empty(tmp_path: Path) -> None:
+    rows = [make_row(clone_speedup=1.25, waited_s=3.0, load_start=0.5), make_row("official")]
+    as_version_1(write_run(tmp_path, rows))
+    assert read_run(tmp_path).schema_version == 1
+    read = read_rows(tmp_path / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS)
+    later = [column.name for column in MEASUREMENT_COLUMNS if column.since > 1]
+    assert "clone_speedup" in later
+    assert [row[name] for row in read for name in later] == [""] * 2 * len(later)
+    assert [(row["contender"], row["latency_median_ms"]) for row in read] == [("custom", "2.0"), ("official", "2.0")]
+    table = load_run(tmp_path)
+    assert table["clone_speedup"].tolist() == [pytest.approx(1.01), pd.NA], "from the noise floor, which was kept"
+    assert table[later].drop(columns="clone_speedup").isna().all(axis=None)
+    assert table["speedup"].tolist() == [pytest.approx(1.5), pd.NA]
+
+
+def test_a_table_of_schema_version_1_that_lacks_one_of_its_columns_is_refused(tmp_path: Path) -> None:
+    as_version_1(write_run(tmp_path, [make_row()]), lacking="noise_floor")
+    with pytest.raises(RunError, match="has no column noise_floor"):
+        read_rows(tmp_path / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS)
+    with pytest.raises(RunError, match="has no column noise_floor"):
+        load_run(tmp_path)
 
 
 @pytest.mark.parametrize(
