@@ -12,12 +12,10 @@ from pathlib import Path
 
 import psutil
 
+from profiling.costs import ELEMENT_BYTES, MIB, call_flop
 from profiling.settings import MAX_SECONDS, MIN_ROUNDS, SweepSettings
 from profiling.workload import Grid, Workload
 
-MIB = 2**20
-
-ELEMENT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 # GFLOP/s: one CPU thread with float32, and an accelerator; slower element types as a fraction of it.
 CPU_THREAD_RATE = 40.0
 ACCELERATOR_RATE = 5_000.0
@@ -64,21 +62,6 @@ def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", thread
         free_memory_mib=free_memory_mib(),
         time_limit_s=float(round(limit)) if settings.time_limit_s is None else settings.time_limit_s,
     )
-
-
-def forward_flop(workload: Workload) -> int:
-    """Floating-point operations of one forward call: four projections, scores and weighted sum.
-
-    `8·b·s·d² + 4·b·s²·d`, a multiplication and an addition counted as two; the same for any number of heads.
-    A causal layer is counted in full: so its kernels may seem faster than the machine allows.
-    """
-    b, s, d = workload.batch_size, workload.seq_len, workload.d_model
-    return 8 * b * s * d * d + 4 * b * s * s * d
-
-
-def call_flop(workload: Workload) -> int:
-    """Operations of one call in the workload's mode: with the gradients of input and weights three times as many."""
-    return forward_flop(workload) * (3 if workload.mode == "training" else 1)
 
 
 def call_seconds(workload: Workload) -> float:

@@ -10,7 +10,7 @@ from made_up_runs import make_workload
 
 from mha.reading.building import BuildError
 from profiling.columns import MEASURED_COLUMNS, names
-from profiling.estimate import MIB
+from profiling.costs import MIB
 from profiling.measuring import passes
 from profiling.measuring.contenders import Contender
 from profiling.measuring.devices import Cpu

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from mha import AttentionWeights, Oracle, fast_path, oracle
-from profiling.estimate import MIB
+from profiling.costs import MIB
 from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash
 from profiling.measuring.devices import Device
 from profiling.measuring.disturbance import Watch, warnings_of_rounds

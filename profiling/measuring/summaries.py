@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import Any
 
-from profiling.estimate import call_flop
+from profiling.costs import call_flop
 from profiling.workload import Workload
 
 
