@@ -129,6 +129,7 @@ class _Supervisor:
         environment = {
             **host_environment(),
             **{k: answer[k] for k in ("torch_version", "device_name", "torch_threads")},
+            **answer["torch"],
         }
         self.threads = self.grid.threads or int(answer["torch_threads"])
         self.workloads = list(self.grid.workloads(device=answer["device"], threads=self.threads))

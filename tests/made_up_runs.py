@@ -144,6 +144,7 @@ class FakeChild:
                 "device_name": "Made-up Processor",
                 "torch_version": self.torch_version,
                 "torch_threads": 1,
+                "torch": {"blas": "MKL 2024.2", "heap_pinned": self.heap == "pinned"},
                 "sources": {name: f"hash of {name}" for name in REFERENCES},
                 "devices": [],
             }

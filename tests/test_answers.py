@@ -8,6 +8,7 @@ from made_up_runs import make_workload
 
 from profiling.measuring.answers import Answerer
 from profiling.measuring.contenders import source_hash
+from profiling.measuring.torch_environment import torch_environment
 from profiling.protocol import Marker, encode
 
 
@@ -24,6 +25,7 @@ def test_the_environment_names_device_torch_and_sources(child: Answerer) -> None
     answer = ask(child, "environment", device="cpu")["answer"]
     assert answer["device"] == "cpu"
     assert answer["torch_threads"] >= 1
+    assert answer["torch"] == torch_environment("cpu")
     assert answer["sources"]["custom"] == source_hash("custom")
     assert answer["devices"][-1]["kind"] == "cpu"
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 from pathlib import Path
@@ -7,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from profiling import environment
-from profiling.environment import commit, cpu_name, host_environment
+from profiling.environment import (
+    commit,
+    cpu_name,
+    host_environment,
+    nvidia_driver,
+    os_name,
+    own_version,
+    speed_variables,
+    usable_threads,
+)
 
 
 def test_the_environment_names_the_machine_and_the_python() -> None:
@@ -17,6 +27,103 @@ def test_the_environment_names_the_machine_and_the_python() -> None:
     assert told["memory_mib"] > 100
     assert isinstance(told["num_threads"], int)
     assert told["cpu_name"] == cpu_name() != ""
+    assert told["os"] == os_name() != ""
+    assert told["mha_bench_version"] == own_version()
+
+
+def test_the_environment_is_json_and_names_neither_host_nor_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment.platform, "node", lambda: "host-of-a-person")
+    monkeypatch.setenv("TORCH_HOME", "/home/a-person/.cache")
+    monkeypatch.setenv("USER", "a-person")
+    text = json.dumps(host_environment())
+    assert "a-person" not in text
+    assert str(environment.ROOT) not in text
+
+
+def test_variables_that_change_speed_are_kept_with_their_values_and_others_are_not() -> None:
+    planted = {
+        "OMP_NUM_THREADS": "3",
+        "KMP_AFFINITY": "granularity=fine,compact,1,0",
+        "MKL_NUM_THREADS": "5",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "CUDA_VISIBLE_DEVICES": "0,2",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "MALLOC_ARENA_MAX": "7",
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    }
+    others = {"USER": "a-person", "HOME": "/home/a-person", "MY_OMP_NUM_THREADS": "11", "OMP_": "x", "PATH": "/bin"}
+    assert speed_variables(planted | others) == dict(sorted(planted.items()))
+
+
+@pytest.mark.parametrize("value", ["/home/a-person/cache", "C:\\Users\\a-person", "~/cache", "a-person@host"])
+def test_of_a_variable_with_a_path_only_that_it_is_set_is_kept(value: str) -> None:
+    assert speed_variables({"TORCHINDUCTOR_CACHE_DIR": value}) == {"TORCHINDUCTOR_CACHE_DIR": "(a path)"}
+
+
+@pytest.mark.parametrize("name", ["TORCH_HUB_TOKEN", "CUDA_API_KEY", "MKL_SECRET_X", "KMP_PASSWORD"])
+def test_a_variable_that_sounds_like_a_secret_is_left_out(name: str) -> None:
+    assert speed_variables({name: "7", "OMP_NUM_THREADS": "3"}) == {"OMP_NUM_THREADS": "3"}
+
+
+def test_libraries_put_before_all_others_are_kept_by_name_without_their_folders() -> None:
+    planted = {"LD_PRELOAD": "/home/a-person/lib/libjemalloc.so.2:libother.so /opt/x/libiomp5.so"}
+    assert speed_variables(planted) == {"LD_PRELOAD": "libjemalloc.so.2 libother.so libiomp5.so"}
+    assert speed_variables({"LD_PRELOAD": ""}) == {}
+
+
+def test_a_variable_without_end_is_cut() -> None:
+    assert speed_variables({"OMP_PLACES": "3" * 5000}) == {"OMP_PLACES": "3" * 200}
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n", "535.104.05"),
+        (
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version: 12.2.0\n",
+            "570.86.15",
+        ),
+        ("GCC version:  gcc version 12.2.0 (Debian)\n", None),
+        ("", None),
+    ],
+)
+def test_nvidias_driver_is_read_off_the_kernels_own_words(tmp_path: Path, text: str, version: str | None) -> None:
+    (tmp_path / "version").write_text(text, encoding="utf-8")
+    assert nvidia_driver(tmp_path / "version") == version
+
+
+def test_without_nvidias_driver_there_is_none(tmp_path: Path) -> None:
+    assert nvidia_driver(tmp_path / "none") is None
+
+
+def test_the_system_is_named_even_where_it_does_not_name_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> dict[str, str]:
+        raise OSError("planted")
+
+    monkeypatch.setattr(environment.platform, "system", lambda: "Plan9")
+    monkeypatch.setattr(environment.platform, "version", lambda: "7")
+    monkeypatch.setattr(environment.platform, "freedesktop_os_release", nameless)
+    assert os_name() == "Plan9 7"
+    monkeypatch.setattr(environment.platform, "freedesktop_os_release", lambda: {"PRETTY_NAME": "Made-up Linux 3"})
+    assert os_name() == "Made-up Linux 3"
+    monkeypatch.setattr(environment.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(environment.platform, "mac_ver", lambda: ("15.3", ("", "", ""), "arm64"))
+    assert os_name() == "macOS 15.3"
+
+
+def test_a_system_without_affinity_tells_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment.os, "sched_getaffinity", lambda _: {2, 3, 7}, raising=False)
+    assert usable_threads() == 3
+    monkeypatch.delattr(environment.os, "sched_getaffinity")
+    assert usable_threads() is None
+
+
+def test_a_folder_that_nobody_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> str:
+        raise environment.importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(environment.importlib.metadata, "version", unknown)
+    assert own_version() is None
 
 
 def git(folder: Path, *arguments: str) -> None:

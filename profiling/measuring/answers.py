@@ -15,6 +15,7 @@ from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, source_hash, to
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.failures import failure
 from profiling.measuring.passes import measure
+from profiling.measuring.torch_environment import torch_environment
 from profiling.measuring.user_layers import load_layer, place_of, words_of
 from profiling.protocol import Marker, decode
 from profiling.settings import OFFICIAL, reference_of
@@ -50,6 +51,7 @@ class Answerer:
             "device_name": found.description,
             "torch_version": torch.__version__,
             "torch_threads": torch.get_num_threads(),
+            "torch": torch_environment(found.name),
             "sources": {name: source_hash(name) for name in LAYERS},
             "devices": [
                 {"name": each.name, "kind": each.name.partition(":")[0], "description": each.description}

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiling.cgroup_limits import memory_limit_mib, quota_cores
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Path:
+    return tmp_path / "groups"
+
+
+def own(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "own"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def plant(folder: Path, **texts: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name.replace("__", ".")).write_text(text + "\n", encoding="utf-8")
+
+
+def test_the_tightest_group_above_a_process_counts(tmp_path: Path, groups: Path) -> None:
+    plant(groups / "pod" / "job", cpu__max="max 100000", memory__max="max")
+    plant(groups / "pod", cpu__max="150000 100000", memory__max=str(3 * 2**20))
+    plant(groups, cpu__max="700000 100000", memory__max=str(5 * 2**20))
+    place = own(tmp_path, "0::/pod/job\n")
+    assert quota_cores(groups, place) == 1.5
+    assert memory_limit_mib(groups, place) == 3
+
+
+def test_a_container_that_sees_its_group_as_the_root_is_read_there(tmp_path: Path, groups: Path) -> None:
+    plant(groups, cpu__max="250000 100000", memory__max=str(7 * 2**20))
+    place = own(tmp_path, "0::/../../kubepods/elsewhere\n")
+    assert (quota_cores(groups, place), memory_limit_mib(groups, place)) == (2.5, 7)
+
+
+def test_the_first_version_has_a_tree_for_each_controller(tmp_path: Path, groups: Path) -> None:
+    plant(groups / "cpu,cpuacct" / "job", cpu__cfs_quota_us="350000", cpu__cfs_period_us="100000")
+    plant(groups / "memory" / "job", memory__limit_in_bytes=str(11 * 2**20))
+    plant(groups / "cpuset" / "job", cpu__cfs_quota_us="100000", cpu__cfs_period_us="100000")
+    place = own(tmp_path, "7:cpuset:/job\n4:memory:/job\n1:cpu,cpuacct:/job\n")
+    assert (quota_cores(groups, place), memory_limit_mib(groups, place)) == (3.5, 11)
+
+
+@pytest.mark.parametrize("quota", ["max 100000", "max", "", "100000 0", "-1 100000", "abc def", "²00 100000"])
+def test_what_is_no_limit_of_time_is_none(tmp_path: Path, groups: Path, quota: str) -> None:
+    plant(groups, cpu__max=quota)
+    assert quota_cores(groups, own(tmp_path, "0::/")) is None
+
+
+def test_minus_one_in_the_first_version_is_no_limit(tmp_path: Path, groups: Path) -> None:
+    plant(groups / "cpu", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
+    assert quota_cores(groups, own(tmp_path, "1:cpu:/")) is None
+
+
+@pytest.mark.parametrize("limit", ["max", "", "-1", "9223372036854771712"])
+def test_what_is_no_limit_of_memory_is_none(tmp_path: Path, groups: Path, limit: str) -> None:
+    plant(groups / "memory", memory__limit_in_bytes=limit)
+    assert memory_limit_mib(groups, own(tmp_path, "4:memory:/")) is None
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", ":::", "1:cpu", "\0"])
+def test_a_system_that_tells_no_groups_has_no_limits(tmp_path: Path, groups: Path, text: str) -> None:
+    assert quota_cores(groups, own(tmp_path, text)) is None
+    assert memory_limit_mib(groups, tmp_path / "none") is None
