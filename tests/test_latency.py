@@ -131,7 +131,7 @@ def test_a_short_call_is_primed_by_one_that_is_not_timed_and_the_cache_flushed_i
         on_sample=lambda _: None,
     )
     assert clock.ran[:7] == ["a", "flush", *["a"] * 5]
-    assert calls_per_sample(0.0009) == 5
+    assert calls_per_sample(0.0009, 1e-7) == 5
 
 
 def test_a_long_call_is_not_primed() -> None:
@@ -185,8 +185,72 @@ def test_garbage_collection_is_off_during_rounds_and_as_before_after_them(was_en
 
 def test_a_sample_lasts_long_enough_to_be_timed() -> None:
     for call_s in (1e-9, 1e-7, 3e-6, 1e-3, 3.9e-3):
-        assert calls_per_sample(call_s) * max(call_s, 1e-7) >= SAMPLE_S
-    assert calls_per_sample(0.004) == calls_per_sample(60.0) == 1
+        assert calls_per_sample(call_s, 1e-7) * max(call_s, 1e-7) >= SAMPLE_S
+    assert calls_per_sample(0.004, 1e-7) == calls_per_sample(60.0, 1e-7) == 1
+
+
+@pytest.mark.parametrize(("step_s", "num_calls"), [(1e-7, 4), (4e-5, 4), (1.5e-4, 15), (1e-3, 100)])
+def test_a_sample_lasts_a_hundred_steps_of_the_clock(step_s: float, num_calls: int) -> None:
+    assert calls_per_sample(0.001, step_s) == num_calls
+
+
+def test_the_clock_of_the_device_decides_how_many_calls_make_a_sample() -> None:
+    class Coarse(Cpu):
+        clock_step_s = 1e-3
+
+    clock = Clock()
+    rounds = measure_rounds(
+        {"a": clock.call("a", 7.0)},
+        {},
+        Coarse(clock),
+        budget_s=0.01,
+        rng=random.Random(7),
+        call_s={"a": 0.007},
+        on_sample=lambda _: None,
+    )
+    assert rounds.calls_per_sample == {"a": 15}
+    assert rounds.shortest_s == pytest.approx(0.105)
+
+
+def test_page_faults_are_those_of_the_timed_calls_alone() -> None:
+    clock, faults = Clock(), [0]
+
+    def faulting(name: str, each: int, ms: float) -> Callable[[], None]:
+        run = clock.call(name, ms)
+
+        def call() -> None:
+            run()
+            faults[0] += each
+
+        return call
+
+    rounds = measure_rounds(
+        {"a": faulting("a", 3, 0.8), "b": faulting("b", 11, 7.0)},
+        {},
+        Cpu(clock),
+        budget_s=0.01,
+        rng=random.Random(7),
+        call_s={"a": 0.0008, "b": 0.007},  # the first is primed by a call that is not timed
+        on_sample=lambda _: faults.__setitem__(0, faults[0] + 1000),
+        count_faults=lambda: faults[0],
+    )
+    assert rounds.calls_per_sample == {"a": 5, "b": 1}
+    assert rounds.faults_per_call == {"a": 3.0, "b": 11.0}
+
+
+def test_faults_that_are_not_counted_are_empty_not_none_at_all() -> None:
+    clock = Clock()
+    rounds = measure_rounds(
+        {"a": clock.call("a", 7.0)},
+        {},
+        Cpu(clock),
+        budget_s=0.01,
+        rng=random.Random(7),
+        call_s={"a": 0.007},
+        on_sample=lambda _: None,
+        count_faults=lambda: None,
+    )
+    assert rounds.faults_per_call == {"a": None}
 
 
 def test_warming_up_leaves_the_first_call_out_of_its_guess() -> None:

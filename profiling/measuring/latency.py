@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 from profiling.intervals import median_half_width
 from profiling.measuring.devices import Device
+from profiling.measuring.page_faults import page_faults
+from profiling.measuring.sample_signs import MIN_STEPS
 from profiling.ratios import log_ratios
 from profiling.settings import MIN_ROUNDS
 
@@ -28,11 +30,20 @@ ROUNDS_BETWEEN_LOOKS = 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """The raw samples: seconds of one call, one value per round and contender, in the order they were measured."""
+    """The raw samples: seconds of one call, one value per round and contender, in the order they were measured.
+
+    `faults_per_call` is the mean over all timed calls of a contender; None where page faults are not counted.
+    """
 
     samples: Mapping[str, list[float]]
     calls_per_sample: Mapping[str, int]
     stop_reason: str
+    faults_per_call: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+
+    @property
+    def shortest_s(self) -> float:
+        """Seconds of the shortest sample of all."""
+        return min(min(times) * self.calls_per_sample[name] for name, times in self.samples.items())
 
 
 def warm_up(call: Callable[[], object], device: Device, budget_s: float) -> float:
@@ -43,9 +54,9 @@ def warm_up(call: Callable[[], object], device: Device, budget_s: float) -> floa
     return min(times[1:])
 
 
-def calls_per_sample(call_s: float) -> int:
-    """How many calls make a sample long enough to time."""
-    return max(1, math.ceil(SAMPLE_S / max(call_s, 1e-7)))
+def calls_per_sample(call_s: float, clock_step_s: float) -> int:
+    """How many calls make a sample long enough to time by a clock with such a step."""
+    return max(1, math.ceil(max(SAMPLE_S, MIN_STEPS * clock_step_s) / max(call_s, 1e-7)))
 
 
 def measure_rounds(
@@ -57,6 +68,7 @@ def measure_rounds(
     rng: random.Random,
     call_s: Mapping[str, float],
     on_sample: Callable[[str], None],
+    count_faults: Callable[[], int | None] = page_faults,
 ) -> Rounds:
     """Times every call in each round, until the ratios are told well enough or the budget is spent.
 
@@ -68,9 +80,11 @@ def measure_rounds(
         rng: gives each round its order.
         call_s: contender → seconds of one call as seen in warming up.
         on_sample: told which contender is about to run.
+        count_faults: the process's page faults so far, read around each sample; None where they are not counted.
     """
-    counts = {name: calls_per_sample(call_s[name]) for name in calls}
+    counts = {name: calls_per_sample(call_s[name], device.clock_step_s) for name in calls}
     samples: dict[str, list[float]] = {name: [] for name in calls}
+    faults: dict[str, int | None] = dict.fromkeys(calls, 0)
     spent, order, stop_reason = 0.0, list(calls), ""
     with _no_garbage_collection():
         while not stop_reason:
@@ -80,11 +94,20 @@ def measure_rounds(
                 if call_s[name] < PRIMED_BELOW_S:
                     calls[name]()
                 device.flush_cache()
+                before = count_faults()
                 seconds = device.time_calls(calls[name], counts[name])
+                faults[name] = _added(faults[name], before, count_faults())
                 samples[name].append(seconds / counts[name])
                 spent += seconds
             stop_reason = _enough(samples, pairs, spent / len(calls), budget_s)
-    return Rounds(samples=samples, calls_per_sample=counts, stop_reason=stop_reason)
+    per_call = {
+        name: None if total is None else total / (len(samples[name]) * counts[name]) for name, total in faults.items()
+    }
+    return Rounds(samples=samples, calls_per_sample=counts, stop_reason=stop_reason, faults_per_call=per_call)
+
+
+def _added(total: int | None, before: int | None, after: int | None) -> int | None:
+    return None if total is None or before is None or after is None else total + after - before
 
 
 def _enough(samples: Mapping[str, list[float]], pairs: Mapping[str, str], spent_s: float, budget_s: float) -> str:

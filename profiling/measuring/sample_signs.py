@@ -1,0 +1,68 @@
+"""What the samples themselves show of a disturbance, told with the next step."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from profiling.measuring.two_modes import two_modes
+
+# Relative differences from which a reader has to be told.
+MUCH_STRAY = 0.05
+MUCH_DRIFT = 0.05
+FEW_ROUNDS = 10
+# A sample lasts as many steps of the clock that one more or less is 1 %.
+MIN_STEPS = 100
+
+
+def warnings_of_rounds(samples: Mapping[str, Sequence[float]], reference: str, noise_floor: float | None) -> list[str]:
+    """Sentences on what the reference's samples show: a clone that strays, too few rounds, drift.
+
+    Args:
+        samples: contender → seconds of one call, round by round.
+        reference: which of them to look at.
+        noise_floor: how far the reference's clone strayed from 1; None without a clone.
+    """
+    found = []
+    times = samples.get(reference, [])
+    if noise_floor is not None and noise_floor >= MUCH_STRAY:
+        found.append(
+            f"a clone of {reference} strayed from it by {noise_floor:.0%}: smaller differences say nothing. Measure "
+            "on a quieter machine, or longer (--time-budget)"
+        )
+    if 0 < len(times) < FEW_ROUNDS:
+        found.append(f"{len(times)} rounds only: a longer --time-budget makes the figures firmer")
+    third = len(times) // 3
+    if third >= FEW_ROUNDS:
+        first, last = statistics.median(times[:third]), statistics.median(times[-third:])
+        if abs(last / first - 1) >= MUCH_DRIFT:
+            found.append(
+                f"the times drifted by {last / first - 1:+.0%} from the first third of the rounds to the last: ratios, "
+                "taken round by round, stand, times do not"
+            )
+    return found
+
+
+def mode_warnings(samples: Mapping[str, Sequence[float]], names: Sequence[str]) -> list[str]:
+    """A sentence for each of these contenders whose times fall into two groups."""
+    found = []
+    for name in names:
+        modes = two_modes(samples.get(name, []))
+        if modes is not None:
+            found.append(
+                f"{modes.slow_share:.0%} of the times of {name} are a group of their own, {modes.apart:.0%} slower: "
+                "the median is that of the larger group (turbo, huge pages or a shared core switch so). Try "
+                "--threads 1, and add --replicates"
+            )
+    return found
+
+
+def clock_warning(shortest_s: float, clock_step_s: float) -> str | None:
+    """A sentence where the clock's step is a share worth knowing of the shortest sample, else None."""
+    if shortest_s >= MIN_STEPS * clock_step_s:
+        return None
+    share = clock_step_s / shortest_s if shortest_s > 0 else 1.0
+    return (
+        f"the clock's step of {clock_step_s * 1e6:.3g} µs is {min(share, 1.0):.0%} of the shortest sample: smaller "
+        "differences say nothing. Measure a larger shape"
+    )
