@@ -31,10 +31,11 @@ class JobError(Exception):
 
 
 class Job:
-    """One sweep that this server started."""
+    """One sweep that this server started; `replicates` is what it is to bring a run to that is there already."""
 
-    def __init__(self, run_id: str, arguments: list[str]) -> None:
+    def __init__(self, run_id: str, arguments: list[str], replicates: int = 0) -> None:
         self.run_id = run_id
+        self.replicates = replicates
         self.stop_requested = False
         self._said: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         self._process = subprocess.Popen(
@@ -113,6 +114,16 @@ class Jobs:
         """
         return self._launch(run.run_id, ["sweep", "--resume", "--out", str(results_dir() / run.run_id)], run.device)
 
+    def add_replicates(self, run: Run, replicates: int) -> Job:
+        """Goes on with a run until each point has that many replicates; whether it still fits is the sweep's to say.
+
+        Raises:
+            JobError: something measures on its device already.
+        """
+        folder = str(results_dir() / run.run_id)
+        words = ["sweep", "--resume", "--out", folder, "--replicates", str(replicates)]
+        return self._launch(run.run_id, words, run.device, replicates)
+
     def stop(self, run: Run) -> None:
         """Asks a sweep to stop, whoever started it."""
         job = self._jobs.get(run.run_id)
@@ -129,7 +140,7 @@ class Jobs:
         """This server's sweep that still runs."""
         return self.last if self.last is not None and self.last.is_alive else None
 
-    def _launch(self, run_id: str, arguments: list[str], device: str) -> Job:
+    def _launch(self, run_id: str, arguments: list[str], device: str, replicates: int = 0) -> Job:
         with self._lock:
             running = self.alive()
             if running is not None:
@@ -137,7 +148,7 @@ class Jobs:
             holder = sweep_on(device)
             if holder is not None:
                 raise JobError(f"Not started: {_busy(holder)}.")
-            self.last = self._jobs[run_id] = Job(run_id, [*arguments, "--stop-on-eof"])
+            self.last = self._jobs[run_id] = Job(run_id, [*arguments, "--stop-on-eof"], replicates)
             return self.last
 
 

@@ -49,7 +49,7 @@ def log_ticks(positive: Sequence[float]) -> list[float]:
     """Round numbers over the range of some values, for a log axis: 1, 2 and 5 a decade, or only 1 over many."""
     if not positive:
         return []
-    if max(positive) < 2 * min(positive):
+    if max(positive) < 3 * min(positive):
         return _linear_ticks(min(positive) / 1.05, max(positive) * 1.05)
     low, high = min(positive) / 1.6, max(positive) * 1.6
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -117,7 +117,7 @@ def _x_value(axis: str, value: Any) -> Any:
 
 def _linear_ticks(low: float, high: float) -> list[float]:
     """Round values at equal steps, for a range too narrow for powers of ten and their halves."""
-    rough = (high - low) / 5
+    rough = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough)
     first, last = math.ceil(low / step), math.floor(high / step)

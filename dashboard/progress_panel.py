@@ -170,6 +170,9 @@ def _resume(run: Run) -> None:
 
 
 def _show_refusal(job: Job | None, run: Run | None) -> None:
-    """What a sweep of this server said when it ended badly, where the run's own state does not say it."""
-    if job is not None and job.error and (run is None or run.state != "finished" or run.run_id != job.run_id):
+    """What a sweep of this server said when it ended badly, unless the run that is shown has got beyond it since."""
+    if job is None or not job.error:
+        return
+    is_over = run is not None and run.run_id == job.run_id and run.state == "finished"
+    if run is None or not is_over or run.settings.replicates < job.replicates:
         st.error(plain(job.error))

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import claim_text, session, takeaway
+from dashboard import claim_text, replicate_panel, sample_panel, session, takeaway
 from dashboard.axes import View, panel_values, values_of
 from dashboard.charts import MAX_PANELS, line_chart
 from dashboard.formatting import count, error, plain, ratio
@@ -17,6 +17,7 @@ from dashboard.layers import file_of, name_of
 from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
 from dashboard.report_text import code
 from dashboard.result_table import show_table
+from dashboard.sample_panel import CHART_CONFIG
 from dashboard.speedup_map import speedup_map
 from dashboard.summary import Headline, headlines, unmeasured, warned
 from dashboard.view_choice import choose_view
@@ -30,13 +31,19 @@ LINE_TABS = {
     "Max error": (session.ERROR_AS, ERROR_VIEWS),
 }
 MAP_TAB = "Speed-up map"
-TABS = (*LINE_TABS, MAP_TAB, "Table")
+SAMPLES_TAB = "Samples"
+TABS = (*LINE_TABS, MAP_TAB, SAMPLES_TAB, "Table")
 HEADLINES_A_ROW = 2
-CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 
-def show(run: Run, table: pd.DataFrame) -> None:
-    """Draws the run from top to bottom; a run without rows yet says so, and has its charts empty in their places."""
+def show(run: Run, table: pd.DataFrame, *, is_busy: bool) -> None:
+    """Draws the run from top to bottom; a run without rows yet says so, and has its charts empty in their places.
+
+    Args:
+        run: which run.
+        table: its rows as `load_run` gives them.
+        is_busy: whether a sweep is alive, so that none can be started.
+    """
     if table.empty:
         st.info(
             "No rows yet: the first point is being measured." if run.state == "running" else "This run has no rows."
@@ -47,6 +54,7 @@ def show(run: Run, table: pd.DataFrame) -> None:
         for place, headline in zip(st.columns(min(len(found), HEADLINES_A_ROW), gap="small"), row, strict=False):
             with place:
                 _show_headline(headline)
+    replicate_panel.show(run, table, is_busy=is_busy)
     _show_tabs(run, table)
     _show_unmeasured(table)
     _show_warnings(table)
@@ -89,6 +97,7 @@ def _show_tabs(run: Run, table: pd.DataFrame) -> None:
     tabs = dict(zip(TABS, st.tabs(TABS, key=session.TAB, bind="query-params"), strict=True))
     chosen = next((name for name in TABS if tabs[name].open), TABS[0])
     metrics = {name: _choose_metric(tabs[name], key, views) for name, (key, views) in LINE_TABS.items()}
+    point = sample_panel.choose_point(run, table, tabs[SAMPLES_TAB])
     place = tabs[chosen].container()
     view = _choose_view(run, tabs, chosen)
     with place:
@@ -96,6 +105,8 @@ def _show_tabs(run: Run, table: pd.DataFrame) -> None:
             _show_chart(run, table, metrics[chosen], view, chosen)
         elif chosen == MAP_TAB:
             _show_map(run, table, view)
+        elif chosen == SAMPLES_TAB:
+            sample_panel.show(run, table, point)
         else:
             show_table(table)
 

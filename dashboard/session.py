@@ -60,6 +60,11 @@ START_ERROR = "start_error"
 DRAWN = "drawn"
 
 
+def sample(axis: str) -> str:
+    """The key of the choice of one axis's value for the point whose samples are shown."""
+    return f"sample_{axis}"
+
+
 def held(axis: str) -> str:
     """The key of the choice that holds an axis at one value while others are drawn."""
     return f"at_{axis}"

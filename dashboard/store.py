@@ -12,9 +12,10 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.jobs import Job, sweep_on
+from dashboard.sample_store import SampleFile
 from profiling.device_lock import Owner
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, find_run_folder, read_run, results_dir
-from profiling.table import load_run
+from profiling.table import load_measurements, load_run
 
 # Who holds the device for a sweep, and when a run's folder last changed.
 Traces = tuple[Owner | None, int]
@@ -67,6 +68,17 @@ def table_of(run: Run) -> pd.DataFrame:
     return _load(str(folder_of(run)), size_of(run), run.state)
 
 
+def replicates_of(run: Run, point: int) -> pd.DataFrame:
+    """The rows of a point as measured, one per replicate and contender."""
+    rows = _load_measurements(str(folder_of(run)), size_of(run))
+    return rows[rows["point"] == point]
+
+
+def samples_of(run: Run, point: int) -> pd.DataFrame:
+    """The raw samples of a point: replicate, contender, round, `latency_ms`."""
+    return _sample_file(str(folder_of(run))).of_point(point)
+
+
 def folder_of(run: Run) -> Path:
     """Where the run lies."""
     return results_dir() / run.run_id
@@ -94,3 +106,14 @@ def size_of(run: Run) -> int:
 def _load(folder: str, size: int, state: str) -> pd.DataFrame:
     del size, state  # what the answer depends on beside the folder's name
     return load_run(folder)
+
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def _load_measurements(folder: str, size: int) -> pd.DataFrame:
+    del size
+    return load_measurements(folder)
+
+
+@st.cache_resource(show_spinner=False, max_entries=8)
+def _sample_file(folder: str) -> SampleFile:
+    return SampleFile(Path(folder))

@@ -116,6 +116,7 @@ class FakeJobs:
     def __init__(self) -> None:
         self.started: list[Any] = []
         self.resumed: list[Any] = []
+        self.added: list[Any] = []
         self.stopped: list[Any] = []
         self.refusal: Exception | None = None
         self.last = None
@@ -128,6 +129,11 @@ class FakeJobs:
 
     def resume(self, run: Any) -> None:
         self.resumed.append(run.run_id)
+
+    def add_replicates(self, run: Any, replicates: int) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.added.append((run.run_id, replicates))
 
     def stop(self, run: Any) -> None:
         self.stopped.append(run.run_id)

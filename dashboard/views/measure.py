@@ -72,7 +72,7 @@ def show() -> None:
         with picker:
             run_picker.show(runs, run)
         with result:
-            result_panel.show(run, table)
+            result_panel.show(run, table, is_busy=watched is not None)
     with right:
         check_panel.show(wish, running, None if running is None else store.table_of(running))
 

@@ -1,0 +1,119 @@
+"""What the samples of a point come to, in words and in a small table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from dashboard.claim_text import interval
+from dashboard.formatting import count, digits, latency, percent, plain, ratio
+from dashboard.layers import names_of
+from dashboard.sample_ratios import Within
+
+# What a sample table tells of a contender: the column, its heading, and how its value is written.
+_CONDITIONS = (
+    ("latency_median_ms", "median", lambda value: latency(float(value))),
+    ("num_samples", "samples", lambda value: f"{int(value):,}"),
+    ("calls_per_sample", "calls per sample", lambda value: f"{int(value):,}"),
+    ("stop_reason", "rounds ended by", str),
+    ("kernel", "kernel", str),
+    ("fast_path_reason", "no fast path, since", str),
+    ("compile_s", "compiled in", lambda value: f"{digits(float(value))} s"),
+    ("page_faults_per_call", "page faults per call", lambda value: digits(float(value))),
+    ("waited_s", "waited for quiet", lambda value: f"{digits(float(value))} s"),
+    ("load_start", "load at start", lambda value: digits(float(value))),
+    ("load_end", "load at end", lambda value: digits(float(value))),
+    ("clock_mhz", "clock", lambda value: f"{float(value):,.0f} MHz"),
+)
+
+
+def speedup_sentences(row: Mapping[Any, Any], replicates: pd.DataFrame, medians: Sequence[Within]) -> list[str]:
+    """What is known of one contender's speed-up at a point, in markdown; the first sentence is its result.
+
+    Args:
+        row: the contender's, of the run's table.
+        replicates: its rows as measured, one a replicate.
+        medians: the medians over rounds of its samples, and of its reference's clone, per replicate.
+    """
+    if row["status"] != "ok":
+        reason = "" if pd.isna(row["status_reason"]) else f": {plain(str(row['status_reason']))}"
+        return [f"**{row['status']}**{reason}"]
+    if pd.isna(row["speedup"]):
+        return [f"No speed-up: {plain(str(row['reference']))} was not measured here."]
+    told = f"**{ratio(float(row['speedup']))}**"
+    told += f", 95 % interval {plain(interval(row))}" if interval(row) else ""
+    if pd.notna(row["speed_verdict"]):
+        reason = "" if pd.isna(row["speed_verdict_reason"]) else f": {plain(str(row['speed_verdict_reason']))}"
+        told += f" · **{row['speed_verdict']}**{reason}."
+    sentences = [told, _replicates(row, replicates, medians)]
+    return [*sentences, *_clone(row, replicates)]
+
+
+def _replicates(row: Mapping[Any, Any], replicates: pd.DataFrame, medians: Sequence[Within]) -> str:
+    """`rep 1: 1.03× [1.02×, 1.04×], rep 2: …`; in brackets the interval within that process, where samples are kept."""
+    inside = {each.replicate: each for each in medians if each.contender == row["contender"]}
+    parts = []
+    for replicate, speedup in zip(replicates["replicate"], replicates["speedup"], strict=True):
+        if pd.isna(speedup):
+            parts.append(f"rep {replicate}: –")
+            continue
+        found = inside.get(int(replicate))
+        bounds = f" [{ratio(found.low)}, {ratio(found.high)}]" if found else ""
+        parts.append(f"rep {replicate}: {ratio(float(speedup))}{bounds}")
+    within = " (in brackets the 95 % interval of the median within that process)" if inside else ""
+    return f"Median over rounds{within}: {plain(', '.join(parts))}."
+
+
+def _clone(row: Mapping[Any, Any], replicates: pd.DataFrame) -> list[str]:
+    if pd.isna(row["noise_floor"]):
+        return []
+    clones = [
+        f"rep {replicate}: {ratio(float(value))}"
+        for replicate, value in zip(replicates["replicate"], replicates["clone_speedup"], strict=True)
+        if pd.notna(value)
+    ]
+    listed = f" ({plain(', '.join(clones))})" if clones else ""
+    reference = plain(str(row["reference"]))
+    return [f"Noise floor {percent(float(row['noise_floor']))}: so far a clone of {reference} strayed from 1{listed}."]
+
+
+def warnings_of(rows: pd.DataFrame) -> list[str]:
+    """What the rows of a point are warned of, each once, with the contenders it is said of."""
+    names = names_of(rows["contender"])
+    said: dict[str, list[str]] = {}
+    for contender, texts in zip(rows["contender"], rows["warnings"], strict=True):
+        for text in [] if pd.isna(texts) else dict.fromkeys(str(texts).split("; ")):
+            said.setdefault(text, []).append(names[contender])
+    everyone = int(rows["status"].eq("ok").sum())
+    return [
+        f"{plain(text)}" + ("" if len(whom) == everyone > 1 else f" ({plain(', '.join(whom))})")
+        for text, whom in said.items()
+    ]
+
+
+def conditions(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per contender with what its samples were taken under; what nobody measured has no column."""
+    names = names_of(rows["contender"])
+    table = {"contender": [names[contender] for contender in rows["contender"]]}
+    for column, heading, text in _CONDITIONS:
+        if rows[column].notna().any():
+            table[heading] = ["" if pd.isna(value) else text(value) for value in rows[column]]
+    return pd.DataFrame(table)
+
+
+def commands(rows: pd.DataFrame) -> list[str]:
+    """The command lines that measure the point again, each once."""
+    return list(dict.fromkeys(rows["repeat_command"].dropna().astype(str)))
+
+
+def takeaway(rows: pd.DataFrame, samples: pd.DataFrame) -> str:
+    """The samples of a point in one sentence, for those who hear the page."""
+    told = [
+        f"{row['contender']} takes {latency(float(row['latency_median_ms']))}"
+        + (f", {ratio(float(row['speedup']))} as fast as {row['reference']}" if pd.notna(row["speedup"]) else "")
+        for row in rows[rows["latency_median_ms"].notna()].to_dict("records")
+    ]
+    num_replicates = samples["replicate"].nunique()
+    return f"{len(samples):,} samples of {count(num_replicates, 'replicate')}; medians: {'; '.join(told)}."
