@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, exit_with
+from profiling.self_test.command import self_test
 
 if TYPE_CHECKING:
     from profiling.device_lock import Owner
     from profiling.stopping import StopSwitch
 
-EXIT_FAILED = 1
-EXIT_BAD_INPUT = 2
-EXIT_STOPPED = 130
 CHECK_EXITS = {"pass": 0, "fail": 1, "not-comparable": 3, "error": 4}
 CHECK_COLORS = {"pass": "green", "fail": "red", "not-comparable": "yellow", "error": "red"}
 
@@ -27,6 +27,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show × must not end a sweep
             stream.reconfigure(errors="replace")
+
+
+main.add_command(self_test)
 
 
 def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[Any], Any]:
@@ -86,9 +89,9 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, own: tuple[str, ...]
     from profiling.workload import GridError
 
     if resume and out is None:
-        _exit_with("--resume needs --out DIR: the folder of the run to go on with", EXIT_BAD_INPUT)
+        exit_with("--resume needs --out DIR: the folder of the run to go on with", EXIT_BAD_INPUT)
     stop = StopSwitch()
-    _stop_on_signals(stop)
+    stop.on_signals()
     if stop_on_eof:
         _stop_on_end_of_input(stop)
     try:
@@ -99,11 +102,11 @@ def sweep(out: str | None, resume: bool, stop_on_eof: bool, own: tuple[str, ...]
             folder = Path(out) if out else results_dir() / new_run_id()
             ended = run(options, folder, resume=resume, on_event=on_event, stop=stop)
     except GridError as error:
-        _exit_with(str(error), EXIT_BAD_INPUT)
+        exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
-        _exit_with(str(error), EXIT_FAILED)
+        exit_with(str(error), EXIT_FAILED)
     except ChildStopped:
-        _exit_with(f"{stop.reason} before anything was measured", EXIT_STOPPED)
+        exit_with(f"{stop.reason} before anything was measured", EXIT_STOPPED)
     sys.exit(EXIT_STOPPED if ended.state == "stopped" else 0)
 
 
@@ -149,10 +152,10 @@ def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> Non
                 workload, contender, **how, limit_s=limit_s, patience_s=limit_s, on_wait=_tell_waiting
             )
     except GridError as error:
-        _exit_with(str(error), EXIT_BAD_INPUT)
+        exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
         if not as_json and not isinstance(error, ChildDied):
-            _exit_with(str(error), CHECK_EXITS["error"])  # nothing that the layer did
+            exit_with(str(error), CHECK_EXITS["error"])  # nothing that the layer did
         reason = reason_of(error, limit_s)
         if isinstance(error, ChildDied) and error.running.phase == "check" and error.status == "timeout":
             reason += ": give it longer with --time-limit, or look for an endless loop"
@@ -171,7 +174,7 @@ def devices() -> None:
         with LiveChecker() as checker:
             environment = checker.environment()
     except MeasuringError as error:
-        _exit_with(str(error), EXIT_FAILED)
+        exit_with(str(error), EXIT_FAILED)
     click.echo(f"torch {environment['torch_version']}, {environment['torch_threads']} threads on the CPU")
     for device in environment["devices"]:
         mark = "  <- auto" if device["name"] == environment["device"] else ""
@@ -189,7 +192,7 @@ def export(run: Path, out: Path | None) -> None:
     try:
         click.echo(write_report(run if run.is_dir() else find_run_folder(str(run)), out))
     except RunError as error:
-        _exit_with(str(error), EXIT_FAILED)
+        exit_with(str(error), EXIT_FAILED)
 
 
 @main.command(hidden=True)
@@ -284,17 +287,6 @@ def _print_report(contender: str, report: dict[str, Any], asked: dict[str, Any],
     click.echo("\n".join(lines))
 
 
-def _stop_on_signals(stop: StopSwitch) -> None:
-    import signal
-
-    def handle(number: int, _: object) -> None:
-        stop.request(f"stopped by {signal.Signals(number).name}")
-
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), handle)
-
-
 def _stop_on_end_of_input(stop: StopSwitch) -> None:
     import contextlib
     import os
@@ -308,8 +300,3 @@ def _stop_on_end_of_input(stop: StopSwitch) -> None:
         stop.request("stopped by whoever started it")
 
     threading.Thread(target=wait, daemon=True).start()
-
-
-def _exit_with(message: str, status: int) -> NoReturn:
-    click.echo(f"error: {message}", err=True)
-    sys.exit(status)

@@ -23,11 +23,13 @@ from profiling.runs import RunError, now
 # A live check takes well under this; a sweep waits for it.
 CHECK_PATIENCE_S = 30.0
 POLL_S = 0.1
+# What takes so long that nobody waits for it.
+_LONG = ("sweep", "self-test")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Owner:
-    """Who holds a device: a `sweep` or a live `check`, since when (ISO 8601, UTC), and for which run."""
+    """Who holds a device: a `sweep`, a `self-test` or a live `check`, since when (ISO 8601, UTC), and for which run."""
 
     kind: str
     device: str
@@ -76,7 +78,7 @@ class DeviceLock:
         on_wait: Callable[[Owner], None] | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Takes the lock. Waits up to `patience_s` seconds for a live check; never for a sweep.
+        """Takes the lock. Waits up to `patience_s` seconds for a live check; never for a sweep or a self-test.
 
         `on_wait` is told once whom it waits for; `pause` waits between two tries, and what it raises ends the waiting.
 
@@ -111,7 +113,7 @@ class DeviceLock:
         told = False
         while not lock_descriptor(fd, blocking=False):
             holder = _read_owner(self.device)
-            if holder.kind == "sweep" or time.monotonic() > deadline:
+            if holder.kind in _LONG or time.monotonic() > deadline:
                 raise DeviceBusy(holder)
             if on_wait is not None and not told:
                 on_wait(holder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 from profiling.child_process import ChildStopped, MeasuringChild
@@ -39,3 +40,13 @@ class StopSwitch:
         self._child = child
         if self.is_requested():
             child.stop()
+
+    def on_signals(self) -> None:
+        """From now on the signals that ask a program to end ask this switch."""
+
+        def handle(number: int, _: object) -> None:
+            self.request(f"stopped by {signal.Signals(number).name}")
+
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), handle)

@@ -1,4 +1,4 @@
-"""Answers the requests of a sweep or a live check: what the device is, measure a workload, check a layer."""
+"""Answers requests: what the device is, measure a workload, check a layer, time what the self-test planted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import torch
 
 from mha import check_consistency
 from profiling.check_report import error_report
-from profiling.layers import LayerFile
+from profiling.layers import COMPILED, LayerFile
 from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.failures import failure
+from profiling.measuring.one_after_other import time_one_after_other
 from profiling.measuring.passes import measure
+from profiling.measuring.planted_times import time_planted
 from profiling.measuring.torch_environment import torch_environment
 from profiling.measuring.user_layers import load_layer, place_of, words_of
 from profiling.protocol import Marker, decode
@@ -23,7 +25,7 @@ from profiling.workload import Workload
 
 
 class Answerer:
-    """Answers requests: `environment`, `measure` and `check`."""
+    """Answers requests: of a sweep, of a live check, and of the self-test."""
 
     def __init__(self, marker: Marker) -> None:
         self._marker = marker
@@ -31,11 +33,14 @@ class Answerer:
             "environment": self._environment,
             "measure": self._measure,
             "check": self._check,
+            "time_planted": self._time_planted,
+            "time_one_after_other": self._time_one_after_other,
         }
 
     def answer(self, line: bytes) -> dict[str, Any]:
         """The answer to one request line; a request that cannot be served is answered with the reason."""
         request = decode(line)
+        self._marker.begin()
         handler = self._handlers[request.pop("request")]
         try:
             return {"answer": handler(**request)}
@@ -52,7 +57,7 @@ class Answerer:
             "torch_version": torch.__version__,
             "torch_threads": torch.get_num_threads(),
             "torch": torch_environment(found.name),
-            "sources": {name: source_hash(name) for name in LAYERS},
+            "sources": {name: source_hash(name) for inner in LAYERS for name in (inner, COMPILED + inner)},
             "devices": [
                 {"name": each.name, "kind": each.name.partition(":")[0], "description": each.description}
                 for each in available_devices()
@@ -119,6 +124,18 @@ class Answerer:
         errors = {name: asked.get(name) for name in ("max_abs_error_oracle", "official_max_abs_error_oracle")}
         seconds = time.perf_counter() - started
         return {**report, **errors, "torch_version": torch.__version__, "seconds": seconds}
+
+    def _time_planted(
+        self, workload: dict[str, Any], time_budget_s: float, order_seed: int, **planted: Any
+    ) -> dict[str, Any]:
+        point = Workload.from_dict(workload)
+        device = find_device(point.device)
+        return {"samples_s": time_planted(point, device, budget_s=time_budget_s, order_seed=order_seed, **planted)}
+
+    def _time_one_after_other(
+        self, workload: dict[str, Any], contenders: list[str], seconds_each: float
+    ) -> dict[str, Any]:
+        return {"median_s": time_one_after_other(Workload.from_dict(workload), contenders, seconds_each)}
 
 
 def _check_own(layer: str, point: Workload, options: dict[str, Any]) -> dict[str, Any]:
