@@ -98,14 +98,14 @@ class MeasuringChild:
         return self._process.poll() is None
 
     def ask(self, request: dict[str, Any], *, limit_s: float | None = None) -> dict[str, Any]:
-        """Sends one request and waits for its answer.
+        """Sends one request and waits for its answer; what the child waits for a quiet machine is not counted.
 
         Raises:
             ChildDied: the child ended first, or did not answer within `limit_s` seconds and was ended.
             ChildStopped: `stop` was called.
             MeasuringError: the child could not serve the request; the message says why.
         """
-        self._marker.write("request", "")
+        self._marker.begin()
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(encode(request))
@@ -113,7 +113,7 @@ class MeasuringChild:
         except OSError:  # it is gone already: the end of its answers says so below
             pass
         try:
-            kind, line = self._inbox.get(timeout=limit_s)
+            kind, line = self._receive(limit_s)
         except queue.Empty:
             running = self._marker.read()
             self.close()
@@ -163,6 +163,17 @@ class MeasuringChild:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _receive(self, limit_s: float | None) -> tuple[str, bytes]:
+        counted_s = 0.0
+        while True:
+            try:
+                return self._inbox.get(timeout=limit_s)
+            except queue.Empty:
+                waited_s = self._marker.read().waited_s
+                if waited_s <= counted_s:
+                    raise
+                limit_s, counted_s = waited_s - counted_s, waited_s
 
     def _kill(self) -> None:
         # With what a layer started: its group goes as a whole, also when its leader is gone already.

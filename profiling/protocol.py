@@ -36,10 +36,14 @@ def decode(line: bytes) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """What the child was doing when it was last heard of: which pass, and of which contender."""
+    """What the child was doing when it was last heard of: which pass, and of which contender.
+
+    `waited_s`: seconds that it waited for a quiet machine since the request began, or soon will have.
+    """
 
     phase: str = ""
     contender: str = ""
+    waited_s: float = 0.0
 
 
 class Marker:
@@ -50,17 +54,34 @@ class Marker:
             path.write_bytes(b" " * MARKER_BYTES)
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), MARKER_BYTES)
+        self._running = Running()
 
     def write(self, phase: str, contender: str) -> None:
         """Says that `contender` is about to run in the pass `phase`."""
-        text = f"{phase}\t{contender}".encode()[:MARKER_BYTES]
-        self._map[:] = text.ljust(MARKER_BYTES)
+        self._say(dataclasses.replace(self._running, phase=phase, contender=contender))
+
+    def begin(self) -> None:
+        """Says that a request begins: nothing of it runs yet, and nothing was waited."""
+        self._say(Running("request"))
+
+    def write_waited(self, seconds: float) -> None:
+        """Says that the wait for a quiet machine will soon have been so long since the request began."""
+        self._say(dataclasses.replace(self._running, waited_s=seconds))
 
     def read(self) -> Running:
         """What was last said."""
-        phase, _, contender = bytes(self._map).decode("utf-8", errors="replace").strip(" ").partition("\t")
-        return Running(phase, contender)
+        text = bytes(self._map).decode("utf-8", errors="replace").strip(" ")
+        phase, waited_s, contender = (*text.split("\t", 2), "", "")[:3]
+        try:
+            return Running(phase, contender, float(waited_s or 0))
+        except ValueError:  # read while it was being written
+            return Running(phase, contender)
 
     def close(self) -> None:
         """Gives the mapping back."""
         self._map.close()
+
+    def _say(self, running: Running) -> None:
+        self._running = running
+        text = f"{running.phase}\t{running.waited_s:.3f}\t{running.contender}".encode()[:MARKER_BYTES]
+        self._map[:] = text.ljust(MARKER_BYTES)

@@ -25,6 +25,7 @@ from profiling.child_process import (
     explain_exit,
 )
 from profiling.device_lock import DeviceLock, owner
+from profiling.protocol import Marker
 
 ENVIRONMENT = {"request": "environment", "device": "cpu"}
 
@@ -102,6 +103,19 @@ def test_a_child_that_hangs_is_ended_after_its_limit_with_all_it_started(planted
     assert not child.is_alive()
     assert not psutil.pid_exists(child.pid)
     assert grandchildren() == []
+
+
+def test_the_limit_does_not_count_what_was_waited_for_a_quiet_machine(planted: None) -> None:
+    child = MeasuringChild()
+    child.ask(ENVIRONMENT, limit_s=120)
+    marker = Marker(Path(child._folder.name) / "running")
+    begun = threading.Timer(0.3, marker.write_waited, [1.25])  # in the place of a child that waits
+    started = time.monotonic()
+    begun.start()
+    with pytest.raises(ChildDied, match=r"gave no answer within 0\.5 s and was ended"):
+        child.ask(measurement(3, "official"), limit_s=0.5)
+    assert time.monotonic() - started >= 1.75
+    marker.close()
 
 
 def test_a_layer_that_closes_every_descriptor_is_a_death_not_a_hang(

@@ -53,3 +53,22 @@ def test_a_name_that_is_too_long_is_cut_not_refused(tmp_path: Path) -> None:
     assert marker.read().phase == "latency"
     assert marker.read().contender.startswith("éé")
     marker.close()
+
+
+def test_how_long_was_waited_is_kept_beside_what_runs_until_it_begins_anew(tmp_path: Path) -> None:
+    marker, reader = Marker(tmp_path / "running"), Marker(tmp_path / "running")
+    marker.write("warm-up", "custom")
+    marker.write_waited(1.25)
+    assert reader.read() == Running("warm-up", "custom", 1.25)
+    marker.write("latency", "a\tb")
+    assert reader.read() == Running("latency", "a\tb", 1.25)
+    marker.begin()
+    assert reader.read() == Running("request", "", 0.0)
+    marker.write("build", "")
+    assert reader.read() == Running("build", "", 0.0)
+
+
+def test_a_marker_read_while_it_is_written_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "running"
+    path.write_bytes(b"latency\t1.2latency\t".ljust(MARKER_BYTES))
+    assert Marker(path).read() == Running("latency", "", 0.0)
