@@ -85,7 +85,7 @@ def finding_of_coverage(machine: Machine, num_replicates: int, num_compared: int
     share = hits / draws
     low, high = proportion_interval(hits, draws)
     least = LEVEL - STANDARD_ERRORS * math.sqrt(LEVEL * (1 - LEVEL) / draws)
-    compared = f", {num_compared} contenders" if num_compared > 1 else ""
+    compared = f", {num_compared} at once" if num_compared > 1 else ""
     return Finding(
         part="e",
         what=f"{machine.name}, {num_replicates} replicates{compared}",
@@ -195,7 +195,7 @@ def _held_truth(sets: Verdicts) -> Finding:
     low, high = proportion_interval(sum(held), len(held)) if held else (None, None)
     return Finding(
         part="b",
-        what="the truth lies in the interval, copies too",
+        what="the interval holds the truth, copies too",
         value=sum(held) / len(held) if held else None,
         unit="share",
         low=low,

@@ -26,7 +26,7 @@ PARTS = {
     "d": "What does the harness cost?",
     "e": "Made-up numbers with a known truth: does the interval hold it?",
 }
-NAME_WIDTH = 42
+NAME_WIDTH = 40
 
 
 def write_record(ended: SelfTest, folder: Path) -> None:

@@ -34,7 +34,7 @@ class Machine:
 
 MACHINES = (
     Machine(name="quiet", between=0.002, within=0.005, drift=0.0, disturbed=0.0),
-    Machine(name="processes differ", between=0.03, within=0.01, drift=0.05, disturbed=0.01),
+    Machine(name="uneven processes", between=0.03, within=0.01, drift=0.05, disturbed=0.01),
     Machine(name="busy", between=0.01, within=0.05, drift=0.3, disturbed=0.1),
 )
 
