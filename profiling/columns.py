@@ -68,7 +68,7 @@ MEASURED_COLUMNS = (
     Column("check_verdict", "text", "pass, fail, not-comparable or error; empty for a reference"),
     Column("kernel", "text", "the attention program that was seen to run"),
     Column("fast_path_reason", "text", "why the official layer's fast path did not run; empty where it did", 2),
-    Column("compile_s", "float", "seconds that compiling took before the first call; never in the latency", 2),
+    Column("compile_s", "float", "seconds that torch.compile took, with nothing cached; never in the latency", 2),
     Column("page_faults_per_call", "float", "pages that the kernel had to bring in during a timed call, on average", 2),
     Column("waited_s", "float", "seconds waited for a quiet moment before timing", 2),
     Column("load_start", "float", "processes ready to run when timing began, 1-minute average", 2),
@@ -114,7 +114,12 @@ JOINED_COLUMNS = (
     Column("speed_verdict", "text", "faster, slower, same, unsure, or provisional below 5 replicates"),
     Column("speed_verdict_reason", "text", "why that verdict and no other"),
     Column("arithmetic_intensity", "float", "operations of a call per byte that it has to move at least"),
-    Column("roofline_fraction", "float", "achieved_gflop_per_s / what this machine can do at that intensity"),
+    Column(
+        "roofline_fraction",
+        "float",
+        "achieved_gflop_per_s / what this machine can do at that intensity; "
+        "a causal call is counted in full, so where its program skips the masked half it may pass 1",
+    ),
 )
 
 # The run's environment, repeated in each row of a report, so that a row stands alone.

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from profiling.costs import ELEMENT_BYTES, MIB, call_flop
+from profiling.layers import is_compiled
 from profiling.settings import MAX_SECONDS, MIN_ROUNDS, SweepSettings
 from profiling.workload import Grid, Workload
 
@@ -25,6 +26,9 @@ CALL_OVERHEAD_S = 100e-6
 UNTIMED_CALLS = 12
 CHILD_START_S = 4.0
 WORKLOAD_OVERHEAD_S = 0.15
+# One contender compiled at one point, and the compiler made ready once in each process.
+COMPILE_S = 8.0
+COMPILER_START_S = 15.0
 # A process with torch loaded, before it measures anything.
 CHILD_BASE_MIB = 400.0
 # A workload that takes this many times its estimate hangs.
@@ -51,13 +55,14 @@ def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", thread
     workloads = list(grid.workloads(device=device, threads=threads))
     valid = [workload for workload in workloads if workload.invalid_reason is None]
     costs = [workload_seconds(workload, settings) for workload in valid]
-    limit = max(SHORTEST_TIME_LIMIT_S, min(MAX_SECONDS, TIME_LIMIT_FACTOR * max(costs, default=0.0)))
+    start = COMPILER_START_S if num_compiled(settings) else 0.0
+    limit = max(SHORTEST_TIME_LIMIT_S, min(MAX_SECONDS, TIME_LIMIT_FACTOR * (start + max(costs, default=0.0))))
     return Estimate(
         num_points=len(workloads),
         num_invalid=len(workloads) - len(valid),
         invalid_reasons=tuple(dict.fromkeys(w.invalid_reason for w in workloads if w.invalid_reason)),
         num_rows=len(workloads) * len(settings.contenders),
-        seconds=settings.replicates * (CHILD_START_S + sum(costs)),
+        seconds=settings.replicates * (CHILD_START_S + start + sum(costs)),
         peak_memory_mib=CHILD_BASE_MIB + max((workload_memory_mib(w, settings) for w in valid), default=0.0),
         free_memory_mib=free_memory_mib(),
         time_limit_s=float(round(limit)) if settings.time_limit_s is None else settings.time_limit_s,
@@ -77,7 +82,13 @@ def workload_seconds(workload: Workload, settings: SweepSettings) -> float:
     call = call_seconds(workload)
     timed = max(settings.time_budget_s, MIN_ROUNDS * call)
     num_timed = len(settings.contenders) + len(settings.references)
-    return WORKLOAD_OVERHEAD_S + num_timed * timed + len(settings.contenders) * UNTIMED_CALLS * call
+    untimed = len(settings.contenders) * UNTIMED_CALLS * call + num_compiled(settings) * COMPILE_S
+    return WORKLOAD_OVERHEAD_S + num_timed * timed + untimed
+
+
+def num_compiled(settings: SweepSettings) -> int:
+    """How many of the contenders are run through torch.compile."""
+    return sum(is_compiled(name) for name in settings.contenders)
 
 
 def workload_memory_mib(workload: Workload, settings: SweepSettings) -> float:

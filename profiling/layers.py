@@ -1,4 +1,7 @@
-"""Layers of one's own, `path/to/file.py:Name`: parsed, found and hashed without running them. No torch."""
+"""Layers of one's own, `path/to/file.py:Name`: parsed, found and hashed without running them. No torch.
+
+A contender may be run through torch.compile, `compiled:path/to/file.py:Name`: its file is that of the layer within.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from pathlib import Path
 from profiling.workload import GridError
 
 EXAMPLE = "my_attention.py:MyAttention"
+# Before the name of any contender: the same layer, run through torch.compile.
+COMPILED = "compiled:"
 # A folder that holds an environment holds thousands of files that are no part of the layer.
 _FOREIGN_FOLDERS = {"site-packages", "dist-packages"}
 _MAX_SOURCE_FILES = 500
@@ -40,9 +45,22 @@ class LayerFile:
         return cls(Path(path), name)
 
 
+def is_compiled(contender: str) -> bool:
+    """Whether a contender is run through torch.compile."""
+    return contender.startswith(COMPILED)
+
+
+def inner_of(contender: str) -> str:
+    """The contender that a compiled one compiles; any other is itself."""
+    return contender.removeprefix(COMPILED)
+
+
 def is_layer(contender: str) -> bool:
-    """Whether a contender's name is meant as a file rather than as a name of ours."""
-    return ":" in contender or contender.lower().endswith(".py") or "/" in contender or os.sep in contender
+    """Whether a contender's name is meant as a file rather than as a name of ours, compiled or not."""
+    name = inner_of(contender)
+    if is_compiled(name):  # compiled twice: no contender at all
+        return False
+    return ":" in name or name.lower().endswith(".py") or "/" in name or os.sep in name
 
 
 def split_layer(text: str) -> tuple[str, str]:
@@ -51,6 +69,7 @@ def split_layer(text: str) -> tuple[str, str]:
     Raises:
         GridError: it is no such text.
     """
+    text = inner_of(text)
     if " ".join(text.split()) != text or not text.isprintable():
         raise GridError(f"a layer's path must be plain text without line breaks or runs of blanks, not {text!r}")
     path, colon, name = text.rpartition(":")

@@ -7,20 +7,23 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from profiling.layers import EXAMPLE, LayerFile, find_layer, is_layer, split_layer
+from profiling.layers import COMPILED, EXAMPLE, LayerFile, find_layer, inner_of, is_compiled, is_layer, split_layer
 from profiling.workload import GridError, require_size
 
 # Each contender and its reference: the official call that does the same work (design: the choice of baseline
-# alone can make a layer look 2.5 times faster). A reference is measured, not compared, so it has none itself.
+# alone can make a layer look 2.5 times faster). The fast path computes what the default call does, by another program;
+# so it has a reference, and is one to layers of one's own. The other two are compared with nothing.
 REFERENCES: dict[str, str | None] = {
     "custom": "official",
     "custom-fused": "official-fused",
     "official": None,
     "official-fused": None,
+    "official-fastpath": "official",
 }
-CONTENDERS = tuple(REFERENCES)
-# What a layer of one's own may be compared with; it is for its owner to say which of the two does the same work.
-OFFICIAL = tuple(name for name, reference in REFERENCES.items() if reference is None)
+# Those of a sweep that is told nothing. The fast path is asked for by name: most workloads cannot take it.
+CONTENDERS = ("custom", "custom-fused", "official", "official-fused")
+# What a layer of one's own may be compared with; it is for its owner to say which of them does the same work.
+OFFICIAL = ("official", "official-fused", "official-fastpath")
 HEAPS = ("pinned", "as-is")
 
 # Below this many replicates an interval is too narrow to act on, so every verdict on speed is provisional.
@@ -31,16 +34,25 @@ MAX_SECONDS = 1_000_000
 
 
 def reference_of(contender: str, own: str = OFFICIAL[0]) -> str | None:
-    """What a contender is compared with, None for a reference itself; `own` is what layers of one's own are.
+    """What a contender is compared with, None where with nothing; `own` is what layers of one's own are.
+
+    A compiled layer is compared with what the layer itself is, a compiled official call with that call.
 
     Raises:
         GridError: there is no such contender.
     """
-    if contender in REFERENCES:
-        return REFERENCES[contender]
-    if isinstance(contender, str) and is_layer(contender):
-        return own
-    raise GridError(f"contenders must be among {', '.join(CONTENDERS)}, or a layer as {EXAMPLE}, not {contender!r}")
+    if isinstance(contender, str):
+        inner = inner_of(contender)
+        if is_compiled(contender) and inner in OFFICIAL:
+            return inner
+        if inner in REFERENCES:
+            return REFERENCES[inner]
+        if is_layer(contender):
+            return own
+    raise GridError(
+        f"contenders must be among {', '.join(REFERENCES)}, or a layer as {EXAMPLE}, "
+        f"each of them also once as {COMPILED}NAME, not {contender!r}"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,9 +60,10 @@ class SweepSettings:
     """How a sweep measures each workload.
 
     Attributes:
-        contenders: names from `CONTENDERS`, and layers of one's own as `path/to/file.py:Name`; a missing reference is
-            added, since it has to be measured anyway.
-        reference: `official` or `official-fused`: what layers of one's own are compared with.
+        contenders: names from `REFERENCES`, and layers of one's own as `path/to/file.py:Name`; each may stand behind
+            `compiled:`, which runs it through torch.compile. A missing reference is added, since it has to be measured
+            anyway.
+        reference: one of `OFFICIAL`: what layers of one's own are compared with.
         layers: contender → the same with an absolute path, for each layer of one's own. One that is not in it is looked
             for from the working folder, and added.
         replicates: passes over the grid, each in a fresh process (1 quick, 5 normal, 8 to publish).
@@ -76,12 +89,12 @@ class SweepSettings:
             raise GridError(f"contenders must hold at least one name, not {self.contenders!r}")
         if self.reference not in OFFICIAL:
             raise GridError(f"reference must be one of {', '.join(OFFICIAL)}, not {self.reference!r}")
-        needed = [reference for name in self.contenders if (reference := self.reference_of(name)) is not None]
+        needed = self._needed_references()
         object.__setattr__(self, "layers", self._found_layers())
-        places = [self.layers.get(name, name) for name in self.contenders]
+        places = [(is_compiled(name), self.layers.get(name, name)) for name in self.contenders]
         if len(set(places)) < len(places):
             raise GridError(f"contenders must name each contender once, not {', '.join(self.contenders)}")
-        missing = tuple(dict.fromkeys(name for name in needed if name not in self.contenders))
+        missing = tuple(name for name in needed if name not in self.contenders)
         object.__setattr__(self, "contenders", self.contenders + missing)
         require_size("replicates", self.replicates)
         require_seconds("time_budget_s", self.time_budget_s)
@@ -103,11 +116,22 @@ class SweepSettings:
         """Contender → its file, for each layer of one's own."""
         return {name: LayerFile.from_spec(spec) for name, spec in self.layers.items()}
 
+    def _needed_references(self) -> tuple[str, ...]:
+        """What the contenders are compared with, and what those references are themselves, each once."""
+        needed: dict[str, None] = {}
+        todo = list(self.contenders)
+        while todo:
+            reference = self.reference_of(todo.pop(0))
+            if reference is not None and reference not in needed:
+                needed[reference] = None
+                todo.append(reference)
+        return tuple(needed)
+
     def _found_layers(self) -> dict[str, str]:
         given = self.layers
         if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
             raise GridError(f"layers must map each layer of one's own to its place, not {given!r}")
-        own = [name for name in self.contenders if name not in REFERENCES]
+        own = [name for name in self.contenders if is_layer(name)]
         for name in (name for name in own if name in given):
             if LayerFile.from_spec(given[name]).name != split_layer(name)[1]:
                 raise GridError(f"layers must name the same layer as the contender {name!r}, not {given[name]!r}")

@@ -4,12 +4,13 @@ import pytest
 import torch
 from made_up_runs import make_workload
 
-from profiling.measuring.contenders import LAYERS, make_contender, make_input, make_weights, source_hash
-from profiling.settings import CONTENDERS, REFERENCES
+from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, make_contender, make_input, make_weights, source_hash
+from profiling.settings import OFFICIAL, REFERENCES
 
 
 def test_every_contender_of_the_settings_has_a_layer() -> None:
-    assert set(LAYERS) == set(CONTENDERS)
+    assert set(LAYERS) == set(REFERENCES)
+    assert set(NEED_WEIGHTS) == set(OFFICIAL)
 
 
 def test_the_input_is_the_same_for_a_seed_and_another_for_another() -> None:
@@ -23,7 +24,7 @@ def test_the_input_is_the_same_for_a_seed_and_another_for_another() -> None:
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("name", [name for name in CONTENDERS if REFERENCES[name]])
+@pytest.mark.parametrize("name", [name for name in REFERENCES if REFERENCES[name]])
 def test_a_contender_computes_what_its_reference_does(name: str, bias: bool, causal: bool, mode: str) -> None:
     point = make_workload(bias=bias, causal=causal, mode=mode)
     x, weights = make_input(point), make_weights(point)

@@ -16,6 +16,8 @@ from profiling.workload import GridError
         ("a folder/mine.py:Outer.Inner", "a folder/mine.py", "Outer.Inner"),
         ("C:\\code\\mine.py:Mine", "C:\\code\\mine.py", "Mine"),
         ("odd:name.PY:make", "odd:name.PY", "make"),
+        ("compiled:mine.py:Mine", "mine.py", "Mine"),
+        ("compiled:C:\\code\\mine.py:Outer.Inner", "C:\\code\\mine.py", "Outer.Inner"),
     ],
 )
 def test_the_last_colon_separates_file_and_name(text: str, path: str, name: str) -> None:
@@ -48,7 +50,11 @@ def test_what_names_no_layer_is_refused_in_a_sentence(text: str, words: str) -> 
 
 @pytest.mark.parametrize(
     ("name", "is_one"),
-    [("custom", False), ("official-fused", False), ("mine", False), ("mine.py", True), ("a/b", True), ("a:b", True)],
+    [
+        *[("custom", False), ("official-fused", False), ("mine", False), ("compiled:custom", False)],
+        *[("mine.py", True), ("a/b", True), ("a:b", True), ("compiled:mine.py:Mine", True), ("compiled:a/b", True)],
+        *[("compiled:", False), ("compiled:compiled:custom", False), ("compiled:compiled:mine.py:Mine", False)],
+    ],
 )
 def test_a_layer_of_ones_own_is_told_from_a_name_of_ours(name: str, is_one: bool) -> None:
     assert is_layer(name) == is_one
@@ -60,6 +66,7 @@ def test_a_relative_path_starts_from_the_working_folder(tmp_path: Path, monkeypa
     assert find_layer("sub/../sub/mine.py:Right") == LayerFile(path, "Right")
     monkeypatch.chdir("/")
     assert find_layer(f"{path}:Right").spec == f"{path}:Right"
+    assert find_layer(f"compiled:{path}:Right").spec == f"{path}:Right"
     with pytest.raises(GridError, match=r"^there is no file mine\.py in /$"):
         find_layer("mine.py:Right")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -21,6 +22,8 @@ ORPHANED = 3
 
 def main(marker: Path) -> None:
     """Serves requests from standard input to standard output until the input ends."""
+    # What torch compiles is compiled anew in each child, and goes with the child's folder.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(_compile_folder(marker))
     requests, answers = _private_descriptors()
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests, inbox, marker), daemon=True).start()
@@ -31,6 +34,10 @@ def main(marker: Path) -> None:
     while True:
         answers.write(encode(answerer.answer(inbox.get())))
         answers.flush()
+
+
+def _compile_folder(marker: Path) -> Path:
+    return marker.parent / "compiled"
 
 
 def _private_descriptors() -> tuple[int, IO[bytes]]:
@@ -49,6 +56,7 @@ def _read_requests(descriptor: int, inbox: queue.SimpleQueue[bytes], marker: Pat
         for line in stream:
             inbox.put(line)
     # Whoever asked is gone, so nobody can use the measurement in flight, nor tidy up: end at once and free the device.
+    shutil.rmtree(_compile_folder(marker), ignore_errors=True)
     with contextlib.suppress(OSError):
         marker.unlink()
         marker.parent.rmdir()

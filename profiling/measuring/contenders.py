@@ -14,18 +14,23 @@ from torch import Tensor, nn
 
 from mha import FusedMultiHeadAttention, MultiHeadAttention, official_layer, randomize_, transplant
 from mha.official import call_official, causal_mask
+from profiling.layers import inner_of, is_compiled
+from profiling.measuring.compiled import compiled
+from profiling.measuring.fast_paths import with_fast_path
 from profiling.workload import Workload
 
-# A contender's class; the official calls are told apart by `need_weights` below.
+FAST = "official-fastpath"
+# A contender's class; the official calls are told apart by `need_weights` below, and by the switch of the fast path.
 LAYERS: dict[str, type[nn.Module]] = {
     "custom": MultiHeadAttention,
     "custom-fused": FusedMultiHeadAttention,
     "official": nn.MultiheadAttention,
     "official-fused": nn.MultiheadAttention,
+    FAST: nn.MultiheadAttention,
 }
 # How the official layer is called as that contender: the default call runs explicit products, without weights it
-# runs the fused kernel.
-NEED_WEIGHTS = {"official": True, "official-fused": False}
+# runs the fused kernel. The fast path is taken by either, and asked for no weights it does the least.
+NEED_WEIGHTS = {"official": True, "official-fused": False, FAST: False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,22 +79,26 @@ def make_weights(workload: Workload) -> nn.MultiheadAttention:
 
 
 def make_contender(name: str, workload: Workload, weights: nn.Module, x: Tensor) -> Contender:
-    """The contender `name` for a workload, with a copy of `weights`.
+    """The contender `name` for a workload, with a copy of `weights`; a compiled one compiles at its first call.
 
     Raises:
         ValueError: what the layer itself refuses.
     """
-    layer = _make_layer(name, workload)
+    inner = inner_of(name)
+    layer = _make_layer(inner, workload)
     transplant(weights, layer)
     layer.train(workload.mode == "training")
-    forward = _forward(name, layer, workload, x)
+    forward = _forward(inner, layer, workload, x)
+    forward = compiled(forward) if is_compiled(name) else forward
+    forward = with_fast_path(forward) if inner == FAST else forward
     return Contender(name, layer, forward, _training(layer, forward, x) if workload.mode == "training" else forward)
 
 
 def source_hash(name: str) -> str:
     """A hash of the source files that a contender's class consists of: torch's own as well as ours."""
     digest = hashlib.sha256()
-    for path in sorted({inspect.getfile(cls) for cls in LAYERS[name].__mro__ if cls not in (nn.Module, object)}):
+    classes = LAYERS[inner_of(name)].__mro__
+    for path in sorted({inspect.getfile(cls) for cls in classes if cls not in (nn.Module, object)}):
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()[:16]
 
@@ -112,8 +121,10 @@ def _forward(name: str, layer: nn.Module, workload: Workload, x: Tensor) -> Call
         return lambda: layer(x)
     assert isinstance(layer, nn.MultiheadAttention)
     need_weights = NEED_WEIGHTS[name]
-    # Built once: the mask is an argument of the official call, not part of its work.
-    mask = causal_mask(workload.seq_len, dtype=x.dtype, device=x.device) if workload.causal else None
+    # Built once: the mask is an argument of the official call, not part of its work. An additive one, which spares the
+    # call a conversion, would keep it off the fast path.
+    dtype = None if name == FAST else x.dtype
+    mask = causal_mask(workload.seq_len, dtype=dtype, device=x.device) if workload.causal else None
     return lambda: call_official(layer, x, need_weights=need_weights, causal_mask=mask)
 
 

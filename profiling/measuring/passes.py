@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import random
+import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -18,13 +19,18 @@ from torch import Tensor, nn
 
 from mha import AttentionWeights, Oracle, fast_path, oracle
 from profiling.costs import MIB
+from profiling.layers import is_compiled
+from profiling.measuring.compiled import forget_compiled
 from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash
 from profiling.measuring.devices import Device
-from profiling.measuring.disturbance import Watch, warnings_of_rounds
 from profiling.measuring.failures import failure
-from profiling.measuring.kernels import observe_kernel
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
+from profiling.measuring.machine_signs import Seen, Watch
 from profiling.measuring.outputs import compare_with
+from profiling.measuring.page_faults import fault_warning
+from profiling.measuring.programs import compile_contender, must_take_fast_path, program_cells, require_fast_path
+from profiling.measuring.quiet import Quiet
+from profiling.measuring.sample_signs import clock_warning, mode_warnings, warnings_of_rounds
 from profiling.measuring.summaries import latency_cells
 from profiling.measuring.user_contenders import make_user_contender
 from profiling.measuring.user_layers import loaded_hash
@@ -57,6 +63,8 @@ def measure(
     say: Say,
     layers: Mapping[str, str] | None = None,
     reference: str = OFFICIAL[0],
+    quiet_wait_s: float = 0.0,
+    on_wait: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Row]:
     """Measures a workload and returns contender → row.
 
@@ -69,15 +77,19 @@ def measure(
         say: told the pass and the contender before each thing that could take the process down.
         layers: contender → file and name with an absolute path, for each layer of one's own.
         reference: what those are compared with.
+        quiet_wait_s: seconds that may be waited for a quiet machine; 0 for never.
+        on_wait: told, before each further wait, how many seconds of waiting there will have been.
     """
     torch.set_num_threads(workload.threads)
+    quiet = Quiet(device, quiet_wait_s, on_wait)
     session = _Session(workload, contenders, device, say, layers or {}, reference)
     # Outside the mode: weights made in inference mode are of another kind, and take torch through slower products than
     # those of a layer that a person made and then used so.
     session.build()
     with _mode(workload), fast_path(False):
+        session.prepare()
         session.check()
-        session.time(budget_s, random.Random(order_seed))
+        session.time(budget_s, random.Random(order_seed), quiet)
         session.measure_memory()
         return session.rows
 
@@ -98,6 +110,7 @@ class _Session:
         self.names, self.layers = contenders, layers
         self.references = {name: reference_of(name, reference) for name in contenders}
         self.live: dict[str, Contender] = {}
+        self.generated: dict[str, frozenset[str]] = {}  # functions that a compiler made for a contender, by name
         self.rows = {name: Row({"status": "ok", "source_hash": self._source_hash(name)}, []) for name in contenders}
 
     def build(self) -> None:
@@ -115,6 +128,16 @@ class _Session:
         for reference in dict.fromkeys(self._pairs().values()):
             self._attempt("build", CLONE + reference, partial(self._make, weights=weights))
 
+    def prepare(self) -> None:
+        """Compiles what is to be compiled, and drops who does not run the program that it is named after."""
+        to_compile = [name for name in self.live if is_compiled(name)]
+        if to_compile:
+            forget_compiled()
+        for name in to_compile:
+            self._attempt("compile", name, self._compile)
+        for name in [name for name in self.live if must_take_fast_path(name.removeprefix(CLONE))]:
+            self._attempt("kernel", name, self._require_fast_path)
+
     def check(self) -> None:
         """Compares every output with the reference's and with the float64 oracle."""
         tried = {name: self._attempt("check", name, self._output) for name in list(self.live) if name in self.names}
@@ -125,22 +148,21 @@ class _Session:
             for name in outputs:
                 self._attempt("check", name, partial(self._compare, outputs=outputs, truth=truth))
 
-    def time(self, budget_s: float, rng: random.Random) -> None:
-        """Warms up and times what is left; starts again without a contender that raises on the way."""
+    def time(self, budget_s: float, rng: random.Random, quiet: Quiet) -> None:
+        """Warms up, waits for a quiet machine and times what is left; starts again without one that raises."""
         while self.live:
-            seconds = {
-                name: self._attempt("warm-up", name, partial(self._warm_up, budget_s=budget_s))
-                for name in list(self.live)
-            }
-            watch = Watch()
+            call_s = self._warm_up_all(budget_s)
+            if quiet.wait():  # what was seen of the calls was seen on a busy machine
+                call_s = self._warm_up_all(budget_s)
+            watch = Watch(self.device)
             try:
-                rounds = self._rounds(budget_s, rng, {name: s for name, s in seconds.items() if s is not None})
+                rounds = self._rounds(budget_s, rng, call_s)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # whatever a layer raises is the layer's: it costs its own row
                 self._fail(self.running, error, is_own=self.running in self.layers)
             else:
-                self._note_latency(rounds, watch.warnings())
+                self._note_latency(rounds, watch.seen(), quiet.waited_s)
                 return
 
     def measure_memory(self) -> None:
@@ -167,6 +189,16 @@ class _Session:
         else:
             self.live[name] = make_contender(name.removeprefix(CLONE), self.workload, weights, self.x)
 
+    def _compile(self, name: str) -> None:
+        compilation = compile_contender(self.live[name], self.device)
+        self.generated[name] = compilation.kernels
+        self.rows[name].cells["compile_s"] = compilation.seconds
+        for text in compilation.warnings:
+            self._warn(name, text)
+
+    def _require_fast_path(self, name: str) -> None:
+        require_fast_path(self.live[name], self.generated.get(name, ()))
+
     def _output(self, name: str) -> Tensor:
         output = self.live[name].forward().detach()
         mine = self.live[name].x
@@ -174,6 +206,11 @@ class _Session:
             self._warn(name, "writes to its input: each call sees what the one before has left there")
             return output.clone()  # it may be that input
         return output
+
+    def _warm_up_all(self, budget_s: float) -> dict[str, float]:
+        warm_up = partial(self._warm_up, budget_s=budget_s)
+        tried = {name: self._attempt("warm-up", name, warm_up) for name in list(self.live)}
+        return {name: seconds for name, seconds in tried.items() if seconds is not None}
 
     def _warm_up(self, name: str, budget_s: float) -> float:
         return warm_up(self.live[name].call, self.device, budget_s)
@@ -222,7 +259,7 @@ class _Session:
         clones = {name: name.removeprefix(CLONE) for name in self.live if name.startswith(CLONE)}
         return {clone: reference for clone, reference in clones.items() if reference in self.live}
 
-    def _note_latency(self, rounds: Rounds, disturbances: list[str]) -> None:
+    def _note_latency(self, rounds: Rounds, seen: Seen, waited_s: float | None) -> None:
         clones = {
             reference: paired_speedup(rounds.samples[reference], rounds.samples[clone])
             for clone, reference in self._clones().items()
@@ -235,19 +272,28 @@ class _Session:
             cells = self.rows[name].cells
             cells |= latency_cells(samples, self.workload)
             cells |= {"calls_per_sample": rounds.calls_per_sample[name], "stop_reason": rounds.stop_reason}
-            cells["measured_at"] = now()
+            cells["page_faults_per_call"] = rounds.faults_per_call[name]
+            cells |= {"measured_at": now(), "waited_s": waited_s, **seen.cells}
             self.rows[name].samples_s = samples
             reference = self.references[name] or name
-            for text in disturbances + warnings_of_rounds(rounds.samples, reference, floors.get(reference)):
+            for text in seen.warnings + warnings_of_rounds(rounds.samples, reference, floors.get(reference)):
+                self._warn(name, text)
+            for text in self._sample_warnings(rounds, name, reference):
                 self._warn(name, text)
         for name, reference in self._pairs().items():
             cells = self.rows[name].cells
             cells["speedup"] = paired_speedup(rounds.samples[reference], rounds.samples[name])
             cells["clone_speedup"], cells["noise_floor"] = clones.get(reference), floors.get(reference)
 
+    def _sample_warnings(self, rounds: Rounds, name: str, reference: str) -> list[str]:
+        faults, call_s = rounds.faults_per_call[name], statistics.median(rounds.samples[name])
+        found = [clock_warning(rounds.shortest_s, self.device.clock_step_s), fault_warning(faults, call_s)]
+        modes = mode_warnings(rounds.samples, list(dict.fromkeys([reference, name])))
+        return modes + [text for text in found if text is not None]
+
     def _note_memory(self, name: str) -> None:
         cells, call = self.rows[name].cells, self.live[name].call
-        cells["kernel"] = observe_kernel(call)
+        cells |= program_cells(self.live[name], self.generated.get(name, ()))
         if self.device.no_peak_reason is None:
             cells["peak_memory_mib"] = self.device.peak_bytes(call) / MIB
         else:

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from mha import TransplantError, UnknownLayoutError, transplant
 from mha.reading.building import build_layer
 from mha.reading.calling import calling_of
+from profiling.layers import is_compiled
+from profiling.measuring.compiled import compiled
 from profiling.measuring.contenders import Contender, torch_dtype
 from profiling.measuring.user_layers import load_layer
 from profiling.measuring.user_masks import causal_arguments
@@ -20,7 +22,8 @@ from profiling.workload import Workload
 def make_user_contender(name: str, spec: str, workload: Workload, weights: nn.Module, x: Tensor) -> Contender:
     """The contender `name`, which `spec` says where to find, for a workload, with a copy of `weights`.
 
-    One that cannot take the weights keeps its own: it can be timed, and not be compared.
+    A compiled one compiles at its first call. One that cannot take the weights keeps its own: it can be timed, and not
+    be compared.
 
     Raises:
         LayerError: its file cannot be loaded.
@@ -50,8 +53,9 @@ def make_user_contender(name: str, spec: str, workload: Workload, weights: nn.Mo
     def run() -> Tensor:
         return calling(layer, x, **given)
 
-    call = _training(layer, run, x) if workload.mode == "training" else run
-    forward = _in_eval_mode(layer, run) if workload.mode == "training" else run
+    work = compiled(run) if is_compiled(name) else run
+    call = _training(layer, work, x) if workload.mode == "training" else work
+    forward = _in_eval_mode(layer, work) if workload.mode == "training" else work
     return Contender(name, layer, forward, call, x, tuple(warnings), incomparable)
 
 
