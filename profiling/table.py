@@ -18,6 +18,8 @@ from profiling.columns import (
     names,
 )
 from profiling.ratios import Joined, join_replicates, speed_verdict
+from profiling.repeat import repeat_command_of_row
+from profiling.roofline import with_roofline
 from profiling.run_writer import write_aside
 from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, read_rows, read_run
 
@@ -57,7 +59,8 @@ def load_run(path: str | Path) -> pd.DataFrame:
     table = pd.DataFrame(joined, columns=names(REPORT_COLUMNS))
     for name, value in environment_cells(run).items():
         table[name] = value
-    table = _typed(table, REPORT_COLUMNS)
+    table = _typed(with_roofline(table, run.environment), REPORT_COLUMNS)
+    table["repeat_command"] = pd.array(_repeat_commands(table, run), dtype="string")
     order = {contender: position for position, contender in enumerate(run.settings.contenders)}
     table["_order"] = table["contender"].map(order).fillna(len(order))
     return table.sort_values(["point", "_order"], kind="stable").drop(columns="_order").reset_index(drop=True)
@@ -102,7 +105,15 @@ def write_report(path: str | Path, out: Path | None = None) -> Path:
 def environment_cells(run: Run) -> dict[str, str | None]:
     """The environment of a run as the cells that each row of its table carries."""
     said = {column.name: run.environment.get(column.name) for column in ENVIRONMENT_COLUMNS}
-    return {**{name: None if value is None else str(value) for name, value in said.items()}, "heap": run.settings.heap}
+    # Asked for is not had: only glibc's allocator can be told to keep what is freed.
+    heap = "as-is" if run.environment.get("heap_pinned") is False else run.settings.heap
+    said |= {"heap": heap, "time_budget_s": run.settings.time_budget_s}
+    return {name: None if value is None else str(value) for name, value in said.items()}
+
+
+def _repeat_commands(table: pd.DataFrame, run: Run) -> list[str | None]:
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [repeat_command_of_row({str(name): cell for name, cell in row.items()}, run.settings) for row in rows]
 
 
 def _join(group: pd.DataFrame, num_compared: int) -> dict[str, Any]:

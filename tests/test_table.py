@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_runs import lost_row, make_row, make_run, write_run
 
-from profiling.columns import MEASUREMENT_COLUMNS, REPORT_COLUMNS, names
+from profiling.columns import ENVIRONMENT_COLUMNS, MEASUREMENT_COLUMNS, REPORT_COLUMNS, names
 from profiling.intervals import t_quantile
 from profiling.runs import MEASUREMENTS_FILE, RunError
 from profiling.table import load_measurements, load_run, load_samples, report_csv, write_report
@@ -84,7 +85,7 @@ def test_speedups_are_joined_as_logarithms_with_students_interval(tmp_path: Path
 def test_a_failed_cell_is_a_row_with_empty_numbers(table: pd.DataFrame) -> None:
     assert cell(table, 2, "official", "status") == "crashed"
     for column in REPORT_COLUMNS:
-        if column.kind == "float":
+        if column.kind == "float" and column not in ENVIRONMENT_COLUMNS:
             assert cell(table, 2, "official", column.name) is pd.NA
 
 
@@ -187,6 +188,28 @@ def test_measurements_are_one_row_per_replicate(tmp_path: Path) -> None:
 def test_the_environment_stands_in_every_row(table: pd.DataFrame) -> None:
     assert table["torch_version"].tolist() == ["2.13.0"] * 4
     assert table["heap"].tolist() == [make_run().settings.heap] * 4
+    assert table["time_budget_s"].tolist() == [0.02] * 4
+    assert table["blas"].isna().all(), "not told by this run"
+    assert table["repeat_command"].str.startswith("python -m profiling sweep --batch-size 3 ").all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "had", "told"),
+    [
+        ("pinned", True, "pinned"),
+        ("pinned", False, "as-is"),
+        ("pinned", None, "pinned"),
+        ("as-is", False, "as-is"),
+    ],
+)
+def test_a_heap_that_could_not_be_pinned_is_told_as_it_was(
+    tmp_path: Path, asked: str, had: bool | None, told: str
+) -> None:
+    environment = {"torch_version": "2.13.0", "blas": "MKL 2024.2"} | ({} if had is None else {"heap_pinned": had})
+    run_settings = dataclasses.replace(make_run().settings, heap=asked)
+    row = load_run(write_run(tmp_path, [make_row()], settings=run_settings, environment=environment)).iloc[0]
+    assert (row["heap"], row["blas"]) == (told, "MKL 2024.2")
+    assert row["repeat_command"].endswith(f"--heap {asked}"), "what was asked for is asked for again"
 
 
 @pytest.mark.parametrize("speedup", [0.0, -1.0, math.inf])
