@@ -16,6 +16,8 @@ from profiling.workload import Workload
 
 # Loading torch on a cold, busy machine.
 CHILD_START_LIMIT_S = 180.0
+# A second or less is asked for; a device that has to be woken, or an element type without a fast product, takes longer.
+CEILINGS_LIMIT_S = 60.0
 
 Cells = dict[str, dict[str, Any]]
 Samples = dict[str, list[float]]
@@ -48,6 +50,21 @@ class Measurer:
         if self._child is not None:
             self._child.close()
             self._child = None
+
+    def ceilings(self, dtypes: Sequence[str], *, threads: int, budget_s: float) -> dict[str, Any]:
+        """What the device can do at best, as the child answers; empty where it died of it: the rows do without."""
+        request = {
+            "request": "ceilings",
+            "device": self._device,
+            "dtypes": list(dtypes),
+            "threads": threads,
+            "budget_s": budget_s,
+        }
+        try:
+            return self._living_child().ask(request, limit_s=CEILINGS_LIMIT_S)
+        except MeasuringError:
+            self.renew()
+            return {}
 
     def measure(self, workload: Workload, *, order_seed: int, limit_s: float) -> tuple[Cells, Samples]:
         """Contender → cells and raw samples (seconds of one call); a contender that took a child down says so."""
@@ -84,9 +101,6 @@ class Measurer:
         return [name for name, source in began if rows.get(name, {}).get("source_hash", source) != source]
 
     def _ask(self, workload: Workload, contenders: Sequence[str], order_seed: int, limit_s: float) -> dict[str, Any]:
-        if self._child is None or not self._child.is_alive():
-            self.environment()
-        assert self._child is not None
         request = {
             "request": "measure",
             "workload": workload.to_dict(),
@@ -96,7 +110,13 @@ class Measurer:
             "time_budget_s": self._settings.time_budget_s,
             "order_seed": order_seed,
         }
-        return self._child.ask(request, limit_s=limit_s)
+        return self._living_child().ask(request, limit_s=limit_s)
+
+    def _living_child(self) -> MeasuringChild:
+        if self._child is None or not self._child.is_alive():
+            self.environment()
+        assert self._child is not None
+        return self._child
 
 
 def lost(status: str, reason: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from profiling.ceilings import ceilings_seconds, kept_ceilings, with_ceilings
 from profiling.child_process import ChildStopped
 from profiling.device_lock import DeviceLock
 from profiling.environment import host_environment
@@ -130,6 +131,7 @@ class _Supervisor:
             **host_environment(),
             **{k: answer[k] for k in ("torch_version", "device_name", "torch_threads")},
             **answer["torch"],
+            **(kept_ceilings(stored.environment) if stored else {}),
         }
         self.threads = self.grid.threads or int(answer["torch_threads"])
         self.workloads = list(self.grid.workloads(device=answer["device"], threads=self.threads))
@@ -196,7 +198,13 @@ class _Supervisor:
         try:
             self.writer.keep_only(self.done)
             self.tell(Started(self.writer.run, self.folder, self.estimate, len(self.done)))
+            has_work = self._has_work()
+            if has_work:
+                self._measure_ceilings()
             self._walk()
+            if has_work:
+                with contextlib.suppress(ChildStopped):  # every point is measured: there is nothing left to stop
+                    self._measure_ceilings()
             self._finish("finished", "")
         except ChildStopped:
             self._finish("stopped", self.stop.reason)
@@ -206,6 +214,16 @@ class _Supervisor:
                 self._finish(state, str(error) or type(error).__name__)
             raise
         return self.writer.run
+
+    def _has_work(self) -> bool:
+        valid = [point for point, workload in enumerate(self.workloads, start=1) if workload.invalid_reason is None]
+        return any((r, point) not in self.done for r in range(1, self.settings.replicates + 1) for point in valid)
+
+    def _measure_ceilings(self) -> None:
+        """Measures what the machine can do now, and keeps the best that this run has seen."""
+        seconds = ceilings_seconds(self.estimate.seconds)
+        found = self.measurer.ceilings(self.grid.dtype, threads=self.threads, budget_s=seconds)
+        self.writer.update(environment=with_ceilings(self.writer.run.environment, found, now()))
 
     def _walk(self) -> None:
         clock = SweepClock(self.workloads, self.settings, self.done)

@@ -112,6 +112,8 @@ class FakeChild:
     script: dict[tuple[str, int], Exception] = {}  # noqa: RUF012 - set by each test
     asked: list[dict[str, Any]] = []  # noqa: RUF012
     alive: list[FakeChild] = []  # noqa: RUF012
+    # What it answers, or raises, when it is asked for the ceilings, in turn; then nothing.
+    ceilings: list[dict[str, Any] | Exception] = []  # noqa: RUF012
     torch_version = "2.13.0"
 
     def __init__(self, *, heap: str = "as-is", lock_fd: int | None = None) -> None:
@@ -120,7 +122,7 @@ class FakeChild:
 
     @classmethod
     def reset(cls) -> None:
-        cls.script, cls.asked, cls.alive = {}, [], []
+        cls.script, cls.asked, cls.alive, cls.ceilings = {}, [], [], []
 
     def is_alive(self) -> bool:
         return not self.is_dead
@@ -148,6 +150,11 @@ class FakeChild:
                 "sources": {name: f"hash of {name}" for name in REFERENCES},
                 "devices": [],
             }
+        if request["request"] == "ceilings":
+            answer = self.ceilings.pop(0) if self.ceilings else {}
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
         for name in request["contenders"]:
             error = self.script.get((name, request["workload"]["seq_len"]))
             if error is not None:

@@ -314,7 +314,7 @@ def test_each_replicate_of_an_extension_is_a_fresh_child(fake: type[FakeChild], 
     fake.reset()
     sweep({"replicates": 4}, tmp_path, resume=True)
     kinds = [request["request"] for request in fake.asked]
-    assert kinds == ["environment", *["environment", *["measure"] * 3] * 2]
+    assert kinds == ["environment", "ceilings", *["environment", *["measure"] * 3] * 2, "ceilings"]
 
 
 def test_a_stopped_run_is_gone_on_with_and_extended_at_once(fake: type[FakeChild], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from mha import check_consistency
 from profiling.check_report import error_report
 from profiling.layers import COMPILED, LayerFile
+from profiling.measuring.ceilings import measure_ceilings
 from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.failures import failure
@@ -33,6 +34,7 @@ class Answerer:
             "environment": self._environment,
             "measure": self._measure,
             "check": self._check,
+            "ceilings": self._ceilings,
             "time_planted": self._time_planted,
             "time_one_after_other": self._time_one_after_other,
         }
@@ -88,6 +90,11 @@ class Answerer:
             "rows": {name: row.cells for name, row in rows.items() if row.cells},
             "samples_s": {name: row.samples_s for name, row in rows.items() if row.samples_s},
         }
+
+    def _ceilings(self, device: str, dtypes: list[str], threads: int, budget_s: float) -> dict[str, Any]:
+        torch.set_num_threads(threads)
+        self._marker.write("ceilings", "")
+        return measure_ceilings(find_device(device), dtypes, budget_s=budget_s)
 
     def _check(
         self,

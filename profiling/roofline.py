@@ -1,0 +1,80 @@
+"""How far each row of a run is from what the machine can do at its arithmetic intensity: the roofline.
+
+A call can be no faster than the machine multiplies matrices, nor than it moves the bytes that have to be moved:
+the lower of the two roofs is `min(matmul_gflop_per_s, arithmetic_intensity · copy_gb_per_s)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from profiling.ceilings import ceilings_of
+from profiling.costs import arithmetic_intensity
+from profiling.workload import Workload
+
+COLUMNS = ("arithmetic_intensity", "matmul_gflop_per_s", "copy_gb_per_s", "roofline_fraction", "warnings")
+
+
+def with_roofline(table: pd.DataFrame, environment: Mapping[str, Any]) -> pd.DataFrame:
+    """A run's table with the columns that follow from its rows' shapes and the ceilings in its environment."""
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    cells = [roofline_cells(row, environment) for row in rows]
+    added = {name: pd.Series([each[name] for each in cells], table.index, dtype=object) for name in COLUMNS}
+    return table.assign(**added)
+
+
+def roofline_cells(row: Mapping[Any, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The cells `COLUMNS` of one row; None where something that they follow from is not known.
+
+    A row above its roof keeps its number, and is warned of: the roof is too low. Not so a causal one, whose operations
+    are counted in full whether they are done or not.
+    """
+    matmul, copy = ceilings_of(environment, row["dtype"])
+    intensity = _intensity(row) if row["status"] == "ok" else None
+    fraction = warning = None
+    if intensity is not None and matmul is not None and copy is not None:
+        roof = min(matmul, intensity * copy)
+        if row["achieved_gflop_per_s"] is not None:
+            fraction = row["achieved_gflop_per_s"] / roof
+            warning = None if row["causal"] else warning_of(fraction, is_memory=roof < matmul)
+    return {
+        "arithmetic_intensity": intensity,
+        "matmul_gflop_per_s": matmul,
+        "copy_gb_per_s": copy,
+        "roofline_fraction": fraction,
+        "warnings": "; ".join(text for text in (row["warnings"], warning) if text) or None,
+    }
+
+
+def warning_of(fraction: float, *, is_memory: bool) -> str | None:
+    """What a row above its roof is warned of; None for one that is not.
+
+    Args:
+        fraction: of the roof.
+        is_memory: whether the roof is that of moving bytes, and not that of matrix products.
+    """
+    if round(100 * fraction) <= 100:
+        return None
+    if is_memory:
+        return (
+            f"at {fraction:.0%} of what memory was measured to deliver: its tensors stay in the processor's caches "
+            "from call to call, so that ceiling does not bind it"
+        )
+    return (
+        f"at {fraction:.0%} of the measured ceiling: the ceiling is too low, since the machine was busier or slower "
+        "when it was measured; measure again on a quiet machine"
+    )
+
+
+def _intensity(row: Mapping[Any, Any]) -> float | None:
+    fields = {name: row[name] for name in Workload.__dataclass_fields__}
+    needed = ("batch_size", "seq_len", "num_heads", "d_model", "dtype", "mode", "bias")
+    if any(fields[name] is None for name in needed):
+        return None
+    try:
+        return arithmetic_intensity(Workload.from_dict(fields))
+    except KeyError:  # an element type that this version does not know
+        return None
