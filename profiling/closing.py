@@ -2,66 +2,73 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from profiling.ratios import SMALLEST_CLAIM
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 from profiling.units import format_ratio
 from profiling.wording import cut_middle, short_names, workload_words
 
 MAX_ROWS = 16
+WIDTH = 100
 NAME_WIDTH = 28
-# A noise floor above this hides differences that a person would care about.
-NOISE_WORTH_TELLING = 0.05
+MIN_NAME_WIDTH = 12
 MAX_WARNING = 160
+WHERE_TO_REPEAT = "each row's command to measure it again: column repeat_command of report.csv"
 
 Row = Mapping[str, Any]
 
 
 def closing_lines(folder: Path) -> list[str]:
     """The summary of the run in a folder; nothing where there is no run that can be read, or nothing was compared."""
-    from profiling.runs import RunError
+    from profiling.runs import RunError, read_run
     from profiling.table import load_run
 
     try:
-        table = load_run(folder)
+        run, table = read_run(folder), load_run(folder)
     except RunError:
         return []
     cells = table.astype(object).where(table.notna(), None)
-    return summary([{str(name): value for name, value in row.items()} for row in cells.to_dict("records")])
+    rows = [{str(name): value for name, value in row.items()} for row in cells.to_dict("records")]
+    return summary(rows, folder, run.settings.replicates)
 
 
-def summary(rows: Sequence[Row]) -> list[str]:
+def summary(rows: Sequence[Row], folder: Path, replicates: int) -> list[str]:
     """A line for each point and compared contender, then what they must be read with.
 
     Args:
         rows: of the joined table, None where a cell is empty.
+        folder: of the run.
+        replicates: how many the run was asked for.
     """
     compared = [row for row in rows if row["reference"] is not None and row["status"] != "invalid"]
     if not compared:
         return []
-    names = short_names([row["contender"] for row in rows])
-    width = max(len(workload_words(row)) for row in compared)
-    name_width = min(NAME_WIDTH, max(len(names[row["contender"]]) for row in compared))
-    lines = ["speed-up over the reference:"]
-    for row in compared[:MAX_ROWS]:
-        name = cut_middle(names[row["contender"]], name_width)
-        lines.append(f"    {workload_words(row):{width}}  {name:{name_width}}  {_found(row)}")
+    lines = ["speed-up over the reference:", *_row_lines(rows, compared[:MAX_ROWS])]
     if len(compared) > MAX_ROWS:
         lines.append(f"    ... and {len(compared) - MAX_ROWS} more: report.csv")
-    if any(row["speed_verdict"] == "provisional" for row in compared):
-        lines.append(
-            f"provisional: nothing can be claimed below {MIN_REPLICATES_FOR_VERDICT} replicates "
-            f"(--replicates {MIN_REPLICATES_FOR_VERDICT})"
-        )
-    warned = [row["warnings"] for row in rows if row["warnings"]]
-    if warned:
-        first = warned[0].split("; ")[0]
-        first = first if len(first) <= MAX_WARNING else f"{first[: MAX_WARNING - 1]}…"
-        rows_warned = "1 row with a warning" if len(warned) == 1 else f"{len(warned)} rows with warnings, the first"
-        lines.append(f"{rows_warned}: {first}")
-    return lines
+    lines += _unsure_lines(compared)
+    lines += _provisional_lines(compared, folder, replicates)
+    lines += _warning_lines(rows)
+    return [*lines, WHERE_TO_REPEAT]
+
+
+def _row_lines(rows: Sequence[Row], shown: Sequence[Row]) -> list[str]:
+    names = short_names([row["contender"] for row in rows])
+    found = [_found(row) for row in shown]
+    width = max(len(workload_words(row)) for row in shown)
+    left = WIDTH - len("    ") - width - 2 * len("  ") - max(map(len, found))
+    name_width = min(NAME_WIDTH, max(MIN_NAME_WIDTH, left), max(len(names[row["contender"]]) for row in shown))
+    return [
+        f"    {workload_words(row):{width}}  {cut_middle(names[row['contender']], name_width):{name_width}}  {told}"
+        for row, told in zip(shown, found, strict=True)
+    ]
 
 
 def _found(row: Row) -> str:
@@ -73,6 +80,48 @@ def _found(row: Row) -> str:
     if row["speedup_low"] is not None and row["speedup_high"] is not None:
         told += f" ({format_ratio(row['speedup_low'])} to {format_ratio(row['speedup_high'])})"
     told += f"  {row['speed_verdict'] or ''}"
-    if row["noise_floor"] is not None and row["noise_floor"] > NOISE_WORTH_TELLING:
-        told += f", noise floor {row['noise_floor']:.0%}"
+    # Above this it is the noise that decides what may be claimed.
+    if row["noise_floor"] is not None and row["noise_floor"] > SMALLEST_CLAIM:
+        told += f", noise {row['noise_floor']:.1%}"
     return told
+
+
+def _unsure_lines(compared: Sequence[Row]) -> list[str]:
+    """Why rows are unsure: the commonest reason, whatever its numbers are."""
+    reasons = [row["speed_verdict_reason"] for row in compared if row["speed_verdict"] == "unsure"]
+    if not reasons:
+        return []
+    kinds = [re.sub(r"[\d.]+", "#", reason) for reason in reasons]
+    kind, count = Counter(kinds).most_common(1)[0]
+    first = reasons[kinds.index(kind)]
+    if len(reasons) == 1:
+        return _wrapped(f"unsure: {first}")
+    alike = "all alike" if count == len(reasons) else f"{count} of them alike"
+    return _wrapped(f"unsure in {len(reasons)} rows, {alike}, the first: {first}")
+
+
+def _provisional_lines(compared: Sequence[Row], folder: Path, replicates: int) -> list[str]:
+    provisional = [row for row in compared if row["speed_verdict"] == "provisional"]
+    if not provisional:
+        return []
+    # A replicate that was lost is not measured again by asking for as many as before.
+    missing = max(1, *(MIN_REPLICATES_FOR_VERDICT - row["num_replicates"] for row in provisional))
+    command = ["python", "-m", "profiling", "sweep", "--out", str(folder), "--resume"]
+    return [
+        f"provisional: nothing can be claimed below {MIN_REPLICATES_FOR_VERDICT} replicates; add replicates:",
+        f"    {shlex.join([*command, '--replicates', str(replicates + missing)])}",
+    ]
+
+
+def _warning_lines(rows: Sequence[Row]) -> list[str]:
+    warned = [row["warnings"] for row in rows if row["warnings"]]
+    if not warned:
+        return []
+    first = warned[0].split("; ")[0]
+    first = first if len(first) <= MAX_WARNING else f"{first[: MAX_WARNING - 1]}…"
+    rows_warned = "1 row with a warning" if len(warned) == 1 else f"{len(warned)} rows with warnings, the first"
+    return _wrapped(f"{rows_warned}: {first}")
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent="    ")
