@@ -17,8 +17,9 @@ from dashboard.live_checks import Answer, Machine
 from dashboard.report_text import Report
 from dashboard.start_panel import where
 from profiling.estimate import call_seconds
-from profiling.layers import is_layer
+from profiling.layers import is_compiled, is_layer
 from profiling.runs import Run
+from profiling.settings import OFFICIAL
 from profiling.workload import Grid, Workload
 
 TICK_S = 1.0
@@ -67,9 +68,10 @@ def cheapest_point(wish: Wish, machine: Machine | None) -> Workload | None:
 
 
 def checked_contenders(wish: Wish) -> tuple[str, ...]:
-    """The contenders that have a reference to be checked against: layers of one's own first."""
+    """The contenders that are checked against the official layer: layers of one's own first."""
     settings = wish.settings
-    found = [name for name in settings.contenders if settings.reference_of(name)] if settings else []
+    names = settings.contenders if settings else ()
+    found = [name for name in names if name not in OFFICIAL and not is_compiled(name)]
     return tuple(sorted(found, key=lambda name: not is_layer(name)))
 
 

@@ -31,6 +31,7 @@ CONTENDER_NAMES = {
     "custom-fused": "fused layer",
     "official": "official layer",
     "official-fused": "official layer, fused call",
+    "official-fastpath": "official layer, fast path",
 }
 
 

@@ -7,12 +7,13 @@ from dashboard.summary import Headline
 from profiling.ratios import SMALLEST_CLAIM
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 
-_MARGIN = f"1 ± max({percent(SMALLEST_CLAIM)}, noise floor)"
+_CLAIM = f"{SMALLEST_CLAIM * 100:g} %"
+_MARGIN = f"1 ± max({_CLAIM}, noise floor)"
 # What each verdict on speed means.
 SPEED_RULES = {
     "faster": f"the 95 % interval lies wholly above {_MARGIN}",
     "slower": f"the 95 % interval lies wholly below {_MARGIN}",
-    "same": f"the 95 % interval lies wholly within 1 ± {percent(SMALLEST_CLAIM)}, and the noise floor is no larger",
+    "same": f"the 95 % interval lies wholly within 1 ± {_CLAIM}, and the noise floor is no larger",
     "unsure": "the interval reaches across that edge, or a clone of the reference seems to differ from it as well",
     "provisional": f"with fewer than {MIN_REPLICATES_FOR_VERDICT} replicates nothing can be claimed",
 }

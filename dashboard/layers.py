@@ -9,7 +9,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from profiling.layers import EXAMPLE, LayerFile, find_layer, is_layer, source_files
+from profiling.layers import COMPILED, EXAMPLE, LayerFile, find_layer, inner_of, is_compiled, is_layer, source_files
 from profiling.workload import GridError
 
 OPTION = "--layer"
@@ -52,8 +52,8 @@ def parse(arguments: Sequence[str]) -> Layers:
 
 
 def name_of(contender: str) -> str:
-    """The class or function of one's own layer, for a title; a built-in contender's own name."""
-    return contender.rpartition(":")[2]
+    """The class or function of one's own layer, for a title; a built-in contender's own name. Compiled ones say so."""
+    return (COMPILED if is_compiled(contender) else "") + inner_of(contender).rpartition(":")[2]
 
 
 def names_of(contenders: Iterable[str]) -> dict[str, str]:
@@ -65,7 +65,7 @@ def names_of(contenders: Iterable[str]) -> dict[str, str]:
 
 def file_of(contender: str) -> str:
     """The file of one's own layer, as given; empty for a built-in contender."""
-    return contender.rpartition(":")[0]
+    return inner_of(contender).rpartition(":")[0]
 
 
 def stamp(contender: str) -> tuple[tuple[int, int], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from profiling.layers import is_layer
+from profiling.layers import inner_of, is_compiled, is_layer
 
 FAILED = "#D62728"
 UNRELIABLE = "#8C8C8C"
@@ -34,6 +34,15 @@ _CONTENDERS = {
     "official": Style(color="#56B4E9", dash="dash", symbol="circle-open"),
     "custom-fused": Style(color="#D55E00", dash="solid", symbol="square"),
     "official-fused": Style(color="#E69F00", dash="dash", symbol="square-open"),
+    "official-fastpath": Style(color="#56B4E9", dash="dot", symbol="diamond-open"),
+}
+# What torch.compile makes of a layer has the layer's hue, and a dash and a mark of its own.
+_COMPILED = {
+    "custom": Style(color="#0072B2", dash="longdash", symbol="cross"),
+    "official": Style(color="#56B4E9", dash="longdashdot", symbol="cross-open"),
+    "custom-fused": Style(color="#D55E00", dash="longdash", symbol="x"),
+    "official-fused": Style(color="#E69F00", dash="longdashdot", symbol="x-open"),
+    "official-fastpath": Style(color="#56B4E9", dash="dashdot", symbol="star-open"),
 }
 _CYCLE = (
     Style(color="#009E73", dash="solid", symbol="circle"),
@@ -57,4 +66,5 @@ def style_of(value: object, position: int) -> Style:
     """The style of a series: a contender's own, or the next of the cycle."""
     if is_layer(str(value)):
         return _OWN_LAYERS[position % len(_OWN_LAYERS)]
-    return _CONTENDERS.get(str(value), _CYCLE[position % len(_CYCLE)])
+    known = _COMPILED if is_compiled(str(value)) else _CONTENDERS
+    return known.get(inner_of(str(value)), _CYCLE[position % len(_CYCLE)])

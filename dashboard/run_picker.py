@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import streamlit as st
@@ -9,6 +10,9 @@ import streamlit as st
 from dashboard import session, store
 from dashboard.formatting import count, day_and_time, plain
 from profiling.runs import Run
+
+# As `new_run_id` makes them.
+_OWN_NAME = re.compile(r"\d{8}-\d{6}-([0-9a-f]{4})")
 
 
 def show(runs: Sequence[Run], shown: Run) -> None:
@@ -27,14 +31,20 @@ def show(runs: Sequence[Run], shown: Run) -> None:
 
 
 def label(run: Run) -> str:
-    """A run in one line: when, in which state, how many points."""
-    return f"{day_and_time(run.started_at)} · {run.state} · {count(run.grid.num_points, 'point')} · {run.run_id}"
+    """A run in one line that a phone has room for: when, in which state, how many points, and which it is.
+
+    A folder that a sweep has named itself begins with the time again: the end of its name tells it from others.
+    """
+    made_up = _OWN_NAME.fullmatch(run.run_id)
+    name = made_up[1] if made_up else run.run_id
+    return f"{day_and_time(run.started_at)} · {run.state} · {count(run.grid.num_points, 'point')} · {name}"
 
 
 def conditions(run: Run) -> str:
     """What a run was measured on, in one line."""
     environment = run.environment
     parts = [
+        f"run {run.run_id}",
         str(environment.get("device_name") or run.device),
         count(run.threads, "thread"),
         f"torch {environment.get('torch_version', '?')}",

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import pytest
 from dashboard_samples import make_run
 
-from dashboard import claim_text, headline_text
+from dashboard import claim_text, headline_text, method_text
 from dashboard.axes import View, panel_values, values_of
 from dashboard.charts import line_chart
 from dashboard.formatting import percent
@@ -175,7 +175,8 @@ def test_a_headline_without_a_clone_tells_no_noise_floor(table):
 
 def test_every_verdict_has_its_rule():
     assert set(headline_text.SPEED_RULES) == set(SPEED_VERDICTS)
-    assert "2.0 %" in SPEED_RULES["same"]
+    assert set(method_text.SPEED_VERDICTS) == set(SPEED_VERDICTS)
+    assert "1 ± 2 %" in SPEED_RULES["same"]
 
 
 @pytest.mark.parametrize(("share", "text"), [(0.012, "1.2 %"), (0.123, "12 %"), (0.0, "0.0 %"), (None, "–")])

@@ -357,23 +357,6 @@ def test_failed_points_are_counted_and_a_failed_check_stands_in_the_headline(res
     assert "**oom**, 1 row: out of memory" in shown
 
 
-def test_the_method_explains_every_column():
-    from dashboard.views.method import column_table
-    from profiling.columns import REPORT_COLUMNS
-
-    assert list(column_table()["column"]) == [column.name for column in REPORT_COLUMNS]
-    app = AppTest.from_string("from dashboard.views import method\nmethod.show()", default_timeout=20).run()
-    assert not app.exception
-    assert "Speed-up" in text(app)
-
-
-def test_every_status_and_verdict_is_explained():
-    from dashboard.views.method import STATUSES
-    from profiling.columns import STATUSES as KNOWN
-
-    assert set(STATUSES) == set(KNOWN)
-
-
 def test_a_run_whose_table_cannot_be_read_is_told_and_the_page_stands(results):
     folder = results / "broken"
     make_run(folder, grid=GRID)

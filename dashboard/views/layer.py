@@ -104,7 +104,11 @@ def _show_answer(wish: LayerWish, answer: Answer) -> None:
 def _show_guard(wish: LayerWish, workload: Workload) -> None:
     st.markdown("##### Keep it right")
     st.caption("As a test of yours, for pytest:")
-    st.code(snippets.pytest_source(wish.contender, workload, batch_first=wish.batch_first), language="python")
+    st.code(
+        snippets.pytest_source(wish.contender, workload, batch_first=wish.batch_first),
+        language="python",
+        wrap_lines=True,
+    )
     st.caption("The same check at the command line:")
     arguments = snippets.check_arguments(wish.contender, workload, batch_first=wish.batch_first)
     st.code(snippets.command(arguments), language="bash", wrap_lines=True)

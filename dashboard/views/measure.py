@@ -21,11 +21,15 @@ from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
 from profiling.runs import RunError, list_runs, results_dir
 
-# Between a phone and a wide screen three columns are too many: the check goes below. And while the page redraws itself,
-# Streamlit shows a Stop of its own, which stops no sweep.
+# Between a phone and a wide screen three columns are too many: the check goes below. On a phone the columns stand below
+# each other, and what was measured comes first. And while the page redraws itself, Streamlit shows a Stop of its own,
+# which stops no sweep.
 STYLE = """
 <style>
 [data-testid="stStatusWidget"] button { display: none; }
+@media (max-width: 640px) {
+  .st-key-layout > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:nth-child(2) { order: -1; }
+}
 @media (min-width: 641px) and (max-width: 1180px) {
   .st-key-layout > div > [data-testid="stHorizontalBlock"] { flex-wrap: wrap; }
   .st-key-layout > div > [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:nth-child(1) { flex: 1 1 260px; }
