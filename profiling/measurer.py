@@ -36,6 +36,7 @@ class Measurer:
     def __init__(self, settings: SweepSettings, device: str, own_sources: Mapping[str, str], stop: StopSwitch) -> None:
         self._settings, self._device, self._own_sources, self._stop = settings, device, own_sources, stop
         self._child: MeasuringChild | None = None
+        self._quiet_left_s = settings.quiet_wait_s
         self.lock_fd: int | None = None
 
     def environment(self) -> dict[str, Any]:
@@ -75,6 +76,7 @@ class Measurer:
                 answer = self._ask(workload, left, order_seed, limit_s)
             except ChildDied as death:
                 self.renew()
+                self._count_waited(death.running.waited_s)
                 if death.running.contender in left:
                     cells[death.running.contender] = lost(death.status, f"{death.reason}, in {death.running.phase}")
                 elif had_unexplained_death or death.status == "timeout":
@@ -89,11 +91,15 @@ class Measurer:
             except MeasuringError as error:
                 cells |= {name: lost("unavailable", str(error)) for name in left}
             else:
+                self._count_waited(max((row.get("waited_s") or 0.0 for row in answer["rows"].values()), default=0.0))
                 edited = self._edited_since(answer["rows"])
                 changed = lost("error", "its source has changed since the run began: start a new run")
                 samples = {name: times for name, times in answer["samples_s"].items() if name not in edited}
                 return cells | answer["rows"] | dict.fromkeys(edited, changed), samples
         return cells, {}
+
+    def _count_waited(self, seconds: float) -> None:
+        self._quiet_left_s = max(0.0, self._quiet_left_s - seconds)
 
     def _edited_since(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """The layers of one's own of which a later child loaded another source than the run began with."""
@@ -109,6 +115,7 @@ class Measurer:
             "reference": self._settings.reference,
             "time_budget_s": self._settings.time_budget_s,
             "order_seed": order_seed,
+            "quiet_wait_s": self._quiet_left_s,
         }
         return self._living_child().ask(request, limit_s=limit_s)
 

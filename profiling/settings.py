@@ -69,6 +69,8 @@ class SweepSettings:
         replicates: passes over the grid, each in a fresh process (1 quick, 5 normal, 8 to publish).
         time_budget_s: seconds of timed rounds per contender, workload and replicate.
         time_limit_s: seconds after which a workload is given up; None takes it from the estimate.
+        quiet_wait_s: seconds that a run may wait in all for others to leave the machine alone; 0 for never. Not part of
+            a time limit.
         heap: `pinned` keeps freed memory in the process (repeatable), `as-is` leaves the allocator alone.
 
     Raises:
@@ -81,6 +83,7 @@ class SweepSettings:
     replicates: int = 1
     time_budget_s: float = 0.5
     time_limit_s: float | None = None
+    quiet_wait_s: float = 60.0
     heap: str = "pinned"
 
     def __post_init__(self) -> None:
@@ -100,6 +103,7 @@ class SweepSettings:
         require_seconds("time_budget_s", self.time_budget_s)
         if self.time_limit_s is not None:
             require_seconds("time_limit_s", self.time_limit_s)
+        require_seconds("quiet_wait_s", self.quiet_wait_s, may_be_zero=True)
         if self.heap not in HEAPS:
             raise GridError(f"heap must be one of {', '.join(HEAPS)}, not {self.heap!r}")
 
@@ -152,10 +156,11 @@ class SweepSettings:
         return cls(**frozen)
 
 
-def require_seconds(name: str, value: object) -> None:
+def require_seconds(name: str, value: object, *, may_be_zero: bool = False) -> None:
     """Raises GridError unless `value` is a number of seconds that a person can mean."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
-        raise GridError(f"{name} must be a number of seconds above 0, not {value!r}")
+    if not is_number or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):  # type: ignore[arg-type,operator]
+        least = "of 0 or more" if may_be_zero else "above 0"
+        raise GridError(f"{name} must be a number of seconds {least}, not {value!r}")
     if value > MAX_SECONDS:  # type: ignore[operator]
         raise GridError(f"{name} must be at most {MAX_SECONDS:,} seconds, not {value!r}")

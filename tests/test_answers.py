@@ -8,6 +8,7 @@ from made_up_runs import make_workload
 
 from profiling.measuring.answers import Answerer
 from profiling.measuring.contenders import source_hash
+from profiling.measuring.devices import Cpu
 from profiling.measuring.torch_environment import torch_environment
 from profiling.protocol import Marker, encode
 
@@ -34,6 +35,27 @@ def test_an_absent_device_is_answered_with_a_sentence(child: Answerer) -> None:
     answer = ask(child, "environment", device="xpu:5")
     assert answer.keys() == {"error"}
     assert "xpu:5" in answer["error"]
+
+
+def test_a_measurement_waits_as_far_as_it_may_and_says_so_where_the_asker_looks(
+    child: Answerer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cpu, "other_processes", lambda _: 1)  # one that stays
+    monkeypatch.setattr("profiling.measuring.quiet.LOOK_S", 0.01)
+    answer = ask(
+        child,
+        "measure",
+        workload=make_workload().to_dict(),
+        contenders=["official"],
+        time_budget_s=0.005,
+        order_seed=7,
+        quiet_wait_s=0.015,
+    )["answer"]
+    waited_s = answer["rows"]["official"]["waited_s"]
+    assert waited_s >= 0.01
+    assert Marker(tmp_path / "running").read().waited_s == 0.01
+    assert ask(child, "environment", device="cpu")
+    assert Marker(tmp_path / "running").read().waited_s == 0.0
 
 
 def test_a_measurement_answers_rows_and_samples_also_of_the_clones(child: Answerer) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from profiling.measuring import passes
 from profiling.measuring.contenders import Contender
 from profiling.measuring.devices import Cpu
 from profiling.measuring.failures import failure
+from profiling.measuring.machine_signs import Seen
 from profiling.measuring.passes import CLONE, Row, measure
 from profiling.settings import CONTENDERS, REFERENCES
 
@@ -50,6 +52,8 @@ def run(
     *,
     said: list[tuple[str, str]] | None = None,
     device: Cpu | None = None,
+    quiet_wait_s: float = 0.0,
+    on_wait: Callable[[float], None] = lambda _: None,
     **changes: Any,
 ) -> dict[str, Row]:
     told = said if said is not None else []
@@ -60,6 +64,8 @@ def run(
         budget_s=0.02,
         order_seed=7,
         say=lambda phase, name: told.append((phase, name)),
+        quiet_wait_s=quiet_wait_s,
+        on_wait=on_wait,
     )
 
 
@@ -442,15 +448,86 @@ def test_threads_are_those_of_the_workload() -> None:
         torch.set_num_threads(before)
 
 
-def test_what_disturbs_the_rounds_is_told_in_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_disturbs_the_rounds_is_told_in_every_row_with_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     class Busy:
-        def warnings(self) -> list[str]:
-            return ["other processes took 1.7 of 2 cores"]
+        def __init__(self, device: Cpu) -> None:
+            self.device = device
+
+        def seen(self) -> Seen:
+            cells = {"load_start": 1.25, "load_end": 2.5, "clock_mhz": 3100.0}
+            return Seen(cells, ["other processes took 1.7 of 2 cores"])
 
     monkeypatch.setattr("profiling.measuring.passes.Watch", Busy)
     rows = run()
     for name in ("custom", "official"):
         assert rows[name].cells["warnings"].startswith("other processes took 1.7 of 2 cores; 5 rounds only")
+        assert [rows[name].cells[cell] for cell in ("load_start", "load_end", "clock_mhz")] == [1.25, 2.5, 3100.0]
+
+
+class Shared(FewCalls):
+    """A device that another process leaves after so many looks."""
+
+    def __init__(self, num_looks: int) -> None:
+        super().__init__()
+        self.looks = iter([1] * num_looks)
+
+    def other_processes(self) -> int | None:
+        return next(self.looks, 0)
+
+
+def test_a_busy_machine_is_waited_for_after_warming_up_which_is_then_done_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("profiling.measuring.quiet.LOOK_S", 0.01)
+    said: list[tuple[str, str]] = []
+    rows = run(
+        ["custom", "official"],
+        said=said,
+        device=Shared(2),
+        quiet_wait_s=60.0,
+        on_wait=lambda seconds: said.append(("waiting", "")),
+    )
+    phases = [phase for phase, _ in said]
+    waits = [index for index, phase in enumerate(phases) if phase == "waiting"]
+    assert len(waits) == 2
+    assert phases[waits[0] - 1] == phases[waits[1] + 1] == "warm-up"
+    assert "latency" not in phases[: waits[1]]
+    assert rows["custom"].cells["waited_s"] == rows["official"].cells["waited_s"] >= 0.02
+
+
+def test_nobody_waits_unless_that_is_allowed() -> None:
+    cells = run(["official"], device=Shared(99), on_wait=pytest.fail)["official"].cells
+    assert cells["waited_s"] == 0.0
+    assert "1 other process holds memory on this device" in cells["warnings"]
+
+
+def test_the_faults_of_a_call_are_told_of_who_has_them(plant: Callable[..., None]) -> None:
+    pytest.importorskip("resource", reason="this system counts no page faults")
+
+    def fresh(contender: Contender) -> Contender:
+        def call() -> Any:
+            with mmap.mmap(-1, 16 * 2**20) as memory:
+                memory[:: mmap.PAGESIZE] = b"x" * (16 * 2**20 // mmap.PAGESIZE)
+            return contender.call()
+
+        return Contender(contender.name, contender.layer, contender.forward, Call(call, 0.0001))
+
+    plant(custom=fresh)
+    rows = run(["custom", "official"])
+    assert rows["custom"].cells["page_faults_per_call"] > rows["official"].cells["page_faults_per_call"] >= 0
+
+
+def test_a_clock_too_coarse_is_told_in_every_row() -> None:
+    class Coarse(FewCalls):
+        clock_step_s = 0.01
+
+        def time_calls(self, call: Callable[[], object], num_calls: int) -> float:
+            return super().time_calls(call, num_calls) / (1 if num_calls == 1 else 10)  # quicker than in warming up
+
+    rows = run(["custom", "official"], device=Coarse())
+    for name in ("custom", "official"):
+        assert rows[name].cells["calls_per_sample"] == 1000
+        assert "the clock's step of 1e+04 µs is 10% of the shortest sample" in rows[name].cells["warnings"]
 
 
 def test_a_reference_far_from_the_truth_lets_no_row_pass(plant: Callable[..., None]) -> None:

@@ -21,6 +21,7 @@ from profiling.workload import GridError
         replicates=st.integers(1, 50),
         time_budget_s=st.floats(1e-3, 1e3),
         time_limit_s=st.none() | st.floats(1, 1e5),
+        quiet_wait_s=st.floats(0, 1e5),
         heap=st.sampled_from(["pinned", "as-is"]),
     )
 )
@@ -94,6 +95,9 @@ def test_a_layer_of_ones_own_and_its_compiled_self_are_two_contenders_of_one_fil
         ({"time_budget_s": math.nan}, "time_budget_s must be a number of seconds above 0, not nan"),
         ({"time_budget_s": math.inf}, "time_budget_s must be a number of seconds above 0, not inf"),
         ({"time_budget_s": "1"}, "time_budget_s must be a number of seconds above 0, not '1'"),
+        ({"quiet_wait_s": -0.5}, "quiet_wait_s must be a number of seconds of 0 or more, not -0.5"),
+        ({"quiet_wait_s": False}, "quiet_wait_s must be a number of seconds of 0 or more, not False"),
+        ({"quiet_wait_s": 1e300}, "quiet_wait_s must be at most 1,000,000 seconds"),
         ({"time_limit_s": -1.0}, "time_limit_s must be a number of seconds above 0, not -1.0"),
         # Longer than a queue can wait.
         ({"time_limit_s": 1e300}, "time_limit_s must be at most 1,000,000 seconds"),

@@ -149,6 +149,25 @@ def test_a_refusal_of_the_child_makes_the_point_unavailable(fake: type[FakeChild
     assert statuses(tmp_path)[7, "custom"] == statuses(tmp_path)[7, "official"] == "unavailable"
 
 
+def test_what_was_waited_for_a_quiet_machine_is_taken_from_what_the_run_may_wait(
+    fake: type[FakeChild], tmp_path: Path
+) -> None:
+    class Waiting(FakeChild):
+        def ask(self, request: dict[str, Any], *, limit_s: float | None = None) -> dict[str, Any]:
+            answer = super().ask(request, limit_s=limit_s)
+            for row in answer.get("rows", {}).values():  # a platform without the figure leaves it empty
+                row["waited_s"] = {5: 1.25, 7: None, 11: 3.5}[request["workload"]["seq_len"]]
+            return answer
+
+    fake.script = {("custom", 7): ChildDied("crashed", "planted", Running("latency", "custom", 0.5))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("profiling.measurer.MeasuringChild", Waiting)
+        sweep({**GRID, "quiet_wait_s": 5.0, "replicates": 2}, tmp_path)
+    left = [request["quiet_wait_s"] for request in fake.asked if request["request"] == "measure"]
+    # 5, 7 and again without the contender that died, 11; then all of that once more.
+    assert left == [5.0, 3.75, 3.25, 3.25, 0.0, 0.0, 0.0, 0.0]
+
+
 def test_the_child_inherits_the_lock_and_the_heap(fake: type[FakeChild], tmp_path: Path) -> None:
     seen: list[FakeChild] = []
 

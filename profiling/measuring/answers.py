@@ -74,6 +74,7 @@ class Answerer:
         order_seed: int,
         layers: dict[str, str] | None = None,
         reference: str = OFFICIAL[0],
+        quiet_wait_s: float = 0.0,
     ) -> dict[str, Any]:
         point = Workload.from_dict(workload)
         rows = measure(
@@ -85,6 +86,8 @@ class Answerer:
             say=self._marker.write,
             layers=layers,
             reference=reference,
+            quiet_wait_s=quiet_wait_s,
+            on_wait=self._marker.write_waited,
         )
         return {
             "rows": {name: row.cells for name, row in rows.items() if row.cells},

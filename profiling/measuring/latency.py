@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from profiling.intervals import median_half_width
 from profiling.measuring.devices import Device
 from profiling.measuring.page_faults import page_faults
-from profiling.measuring.sample_signs import MIN_STEPS
 from profiling.ratios import log_ratios
 from profiling.settings import MIN_ROUNDS
 
 # A sample lasts well above the clock's resolution (about 0.1 µs) and above the jitter of a wake-up.
 SAMPLE_S = 4e-3
+# It lasts as many steps of the clock that one more or less is 1 %.
+MIN_STEPS = 100
 # Below this, what ran just before moves a call by up to 1.8 times: one untimed call comes first.
 PRIMED_BELOW_S = 1e-3
 WARM_UP_CALLS = 3

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import random
-import statistics
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -27,10 +26,9 @@ from profiling.measuring.failures import failure
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
 from profiling.measuring.machine_signs import Seen, Watch
 from profiling.measuring.outputs import compare_with
-from profiling.measuring.page_faults import fault_warning
 from profiling.measuring.programs import compile_contender, must_take_fast_path, program_cells, require_fast_path
 from profiling.measuring.quiet import Quiet
-from profiling.measuring.sample_signs import clock_warning, mode_warnings, warnings_of_rounds
+from profiling.measuring.sample_signs import warnings_of_samples
 from profiling.measuring.summaries import latency_cells
 from profiling.measuring.user_contenders import make_user_contender
 from profiling.measuring.user_layers import loaded_hash
@@ -276,20 +274,13 @@ class _Session:
             cells |= {"measured_at": now(), "waited_s": waited_s, **seen.cells}
             self.rows[name].samples_s = samples
             reference = self.references[name] or name
-            for text in seen.warnings + warnings_of_rounds(rounds.samples, reference, floors.get(reference)):
-                self._warn(name, text)
-            for text in self._sample_warnings(rounds, name, reference):
+            step_s, floor = self.device.clock_step_s, floors.get(reference)
+            for text in seen.warnings + warnings_of_samples(rounds, name, reference, floor, step_s):
                 self._warn(name, text)
         for name, reference in self._pairs().items():
             cells = self.rows[name].cells
             cells["speedup"] = paired_speedup(rounds.samples[reference], rounds.samples[name])
             cells["clone_speedup"], cells["noise_floor"] = clones.get(reference), floors.get(reference)
-
-    def _sample_warnings(self, rounds: Rounds, name: str, reference: str) -> list[str]:
-        faults, call_s = rounds.faults_per_call[name], statistics.median(rounds.samples[name])
-        found = [clock_warning(rounds.shortest_s, self.device.clock_step_s), fault_warning(faults, call_s)]
-        modes = mode_warnings(rounds.samples, list(dict.fromkeys([reference, name])))
-        return modes + [text for text in found if text is not None]
 
     def _note_memory(self, name: str) -> None:
         cells, call = self.rows[name].cells, self.live[name].call

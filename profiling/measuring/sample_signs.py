@@ -5,14 +5,35 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
+from profiling.measuring.latency import MIN_STEPS, Rounds
+from profiling.measuring.page_faults import fault_warning
 from profiling.measuring.two_modes import two_modes
 
 # Relative differences from which a reader has to be told.
 MUCH_STRAY = 0.05
 MUCH_DRIFT = 0.05
 FEW_ROUNDS = 10
-# A sample lasts as many steps of the clock that one more or less is 1 %.
-MIN_STEPS = 100
+
+
+def warnings_of_samples(
+    rounds: Rounds, name: str, reference: str, noise_floor: float | None, clock_step_s: float
+) -> list[str]:
+    """All sentences on what the samples of a contender and of its reference show.
+
+    Args:
+        rounds: the samples.
+        name: the contender.
+        reference: what it is compared with; itself, where it is a reference.
+        noise_floor: how far the reference's clone strayed from 1; None without a clone.
+        clock_step_s: the smallest difference that the device's clock tells.
+    """
+    call_s = statistics.median(rounds.samples[name])
+    told = (clock_warning(rounds.shortest_s, clock_step_s), fault_warning(rounds.faults_per_call[name], call_s))
+    return [
+        *warnings_of_rounds(rounds.samples, reference, noise_floor),
+        *mode_warnings(rounds.samples, list(dict.fromkeys([reference, name]))),
+        *(text for text in told if text is not None),
+    ]
 
 
 def warnings_of_rounds(samples: Mapping[str, Sequence[float]], reference: str, noise_floor: float | None) -> list[str]:
