@@ -14,7 +14,7 @@ import torch
 
 from profiling.environment import cpu_name
 from profiling.measuring.device_seam import Device, UnavailableDevice
-from profiling.measuring.memory_events import no_garbage
+from profiling.measuring.memory_events import no_garbage_collection
 from profiling.measuring.nvidia_smi import NvidiaSmi, Runner, run_tool
 
 # Twice the largest last-level cache of today's accelerators.
@@ -138,7 +138,7 @@ class Accelerator(Device):
         return float(start.elapsed_time(end)) / 1e3, float(busy.elapsed_time(start)) / 1e3
 
     def _allocator_peak(self, call: Callable[[], object]) -> int:
-        with no_garbage():
+        with no_garbage_collection():
             self.synchronize()
             self._backend.reset_peak_memory_stats(self.name)
             before = int(self._backend.memory_allocated(self.name))

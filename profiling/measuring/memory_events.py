@@ -68,11 +68,12 @@ def memory_events(profile: Any) -> list[int]:
 
 
 @contextmanager
-def no_garbage() -> Iterator[None]:
-    """Collects garbage first and none on the way: what an earlier call left in a cycle is not freed during this one."""
-    gc.collect()
+def no_garbage_collection() -> Iterator[None]:
+    """Collects no garbage on the way: what an earlier call left in a cycle is not freed during this one."""
     was_enabled = gc.isenabled()
     gc.disable()
+    # What is made from here on is of the youngest generation, alone: to collect that one is enough, and quick.
+    gc.collect(0)
     try:
         yield
     finally:
@@ -82,30 +83,27 @@ def no_garbage() -> Iterator[None]:
 
 def live_bytes() -> int:
     """The bytes of all storages in main memory that some tensor in Python still holds; a shared one counts once."""
-    storages = {}
-    for thing in gc.get_objects():
-        # By its class: to ask a stranger's proxy what it is would run its code.
-        if issubclass(type(thing), torch.Tensor):
-            storage = _cpu_storage(thing)
-            if storage is not None:
-                storages[storage.data_ptr()] = storage.nbytes()
-    return sum(storages.values())
+    classes = _with_subclasses(torch.Tensor)
+    # By the class alone: to ask a stranger's proxy what it is would run its code.
+    tensors = [thing for thing in gc.get_objects() if type(thing) in classes]
+    storages = (storage for tensor in tensors if (storage := _cpu_storage(tensor)) is not None)
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def _events_of(call: Callable[[], object], runs_before: int) -> tuple[Sequence[int], int]:
     """The sizes of one call's events, and by how much what is alive grew meanwhile."""
     with (
-        no_garbage(),
+        no_garbage_collection(),
         torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile,
     ):
         for _ in range(runs_before):
             call()
-        gc.collect()
+        gc.collect(0)
         before = live_bytes()
         _mark()
         result = call()
         del result
-        gc.collect()  # what the call left in a cycle is not alive
+        gc.collect(0)  # what the call left in a cycle is not alive
         _mark()
         grown = live_bytes() - before
     return between_marks(memory_events(profile)), grown
@@ -122,6 +120,10 @@ def _checked_peak(sizes: Sequence[int], grown: int) -> int:
 
 def _mark() -> None:
     torch.empty(MARK_BYTES, dtype=torch.uint8, device="cpu")
+
+
+def _with_subclasses(cls: type) -> set[type]:
+    return {cls}.union(*(_with_subclasses(each) for each in cls.__subclasses__()))
 
 
 def _cpu_storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
