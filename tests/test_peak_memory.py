@@ -59,7 +59,8 @@ def peaks(workload: Workload, names: tuple[str, ...] | list[str]) -> dict[str, i
     torch.set_num_threads(workload.threads)
     x, weights = make_input(workload), make_weights(workload)
     contenders = [make_contender(name, workload, weights, x) for name in names]
-    with passes._mode(workload), fast_path(False):
+    gradients = torch.enable_grad() if workload.mode == "training" else torch.inference_mode()
+    with gradients, fast_path(False):
         return {contender.name: Cpu().peak_bytes(contender.call) for contender in contenders}
 
 
@@ -76,7 +77,7 @@ def letters(point: Workload, size: int = 4) -> tuple[int, int, int, int]:
     return b * s * d * size, b * h * s * s * size, d * d * size, b * h * s * size
 
 
-# -- at the size that is talked of --------------------------------------------------------------------------------------
+# -- at the size that is talked of -------------------------------------------------------------------------------------
 
 MEBI = 2**20
 # At batch 4, seq_len 1024, d_model 512, 8 heads: T = 8 MiB, S = 128 MiB, W = 1 MiB, L = 1/8 MiB.
@@ -100,7 +101,7 @@ def test_the_peak_is_the_one_worked_by_hand_within_a_percent(name: str, mode: st
     assert peaks(point, [name])[name] / MEBI == pytest.approx(WORKED_MIB[name, mode], rel=0.01)
 
 
-# -- and at others, to the byte -----------------------------------------------------------------------------------------
+# -- and at others, to the byte ----------------------------------------------------------------------------------------
 
 # (batch_size, seq_len, d_model, num_heads); S >= T >= W, so that in training the stated moment is the highest.
 SHAPES = [(2, 13, 6, 2), (3, 29, 35, 5), (5, 23, 33, 3), (2, 67, 22, 11)]
@@ -143,7 +144,7 @@ def test_a_fused_kernels_own_buffers_are_in_the_peak() -> None:
     assert one == 11 * tokens + logsumexp + weights + 2 * block + 256 * 4
 
 
-# -- whatever was measured before ---------------------------------------------------------------------------------------
+# -- whatever was measured before --------------------------------------------------------------------------------------
 
 
 def test_the_peak_does_not_hang_on_what_was_measured_before_nor_on_the_order() -> None:
@@ -161,7 +162,7 @@ def test_the_peak_does_not_hang_on_what_was_measured_before_nor_on_the_order() -
     assert held
 
 
-# -- as it comes into a row ---------------------------------------------------------------------------------------------
+# -- as it comes into a row --------------------------------------------------------------------------------------------
 
 
 class FewCalls(Cpu):

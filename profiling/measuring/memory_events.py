@@ -123,7 +123,8 @@ def _mark() -> None:
 
 
 def _with_subclasses(cls: type) -> set[type]:
-    return {cls}.union(*(_with_subclasses(each) for each in cls.__subclasses__()))
+    below: list[type] = cls.__subclasses__()
+    return {cls}.union(*(_with_subclasses(each) for each in below))
 
 
 def _cpu_storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
