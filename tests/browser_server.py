@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, folder: Path, layers: Sequence[str] = ()) -> None:
         self.results = folder / "results"
-        make_run(self.results / "example", grid=SAMPLE)
+        make_run(self.results / "example", grid=SAMPLE, num_rounds=29)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

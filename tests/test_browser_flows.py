@@ -151,6 +151,32 @@ def test_a_link_restores_the_page(watched, server):
     assert "x=heads" in watched.url
 
 
+def test_the_samples_of_a_chosen_point_are_drawn_and_the_choice_is_in_the_link(watched, server):
+    watched.goto(server.url("run=example"))
+    watched.get_by_role("tab", name="Samples").click()
+    charts = watched.locator(".js-plotly-plot")
+    expect(charts).to_have_count(3)
+    expect(charts.first).to_contain_text("sample by sample")
+    expect(charts.first).to_contain_text("clone of official")
+    expect(charts.last).to_contain_text("rep 1")
+    expect(watched.get_by_test_id("stCode").last).to_contain_text("--seq-len 32")
+    watched.get_by_role("combobox", name="sequence length").click()
+    watched.get_by_role("option", name="16").click()
+    expect(watched.get_by_test_id("stCode").last).to_contain_text("--seq-len 16")
+    expect(watched).to_have_url(re.compile(r"sample_seq_len=16\b"))
+    watched.reload()
+    expect(watched.get_by_role("tab", name="Samples")).to_have_attribute("aria-selected", "true")
+    expect(watched.get_by_test_id("stCode").last).to_contain_text("--seq-len 16")
+
+
+def test_on_a_phone_the_result_comes_before_the_controls(watched, server):
+    watched.set_viewport_size({"width": 390, "height": 844})
+    watched.goto(server.url("run=example"))
+    headline = watched.locator(".st-key-headline_custom")
+    expect(headline).to_be_visible()
+    assert headline.bounding_box()["y"] < run_button(watched).bounding_box()["y"]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_narrow_screen_nothing_is_cut_off(watched, server, scheme):
     watched.emulate_media(color_scheme=scheme)

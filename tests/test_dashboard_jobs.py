@@ -22,7 +22,7 @@ def instead_of_a_sweep(monkeypatch, tmp_path):
     """Runs a few lines of Python where the sweep would run."""
 
     def put(code):
-        (tmp_path / "stand_in").write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}'\n")
+        (tmp_path / "stand_in").write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n")
         (tmp_path / "stand_in").chmod(0o755)
         monkeypatch.setattr(jobs.sys, "executable", str(tmp_path / "stand_in"))
 
@@ -95,3 +95,13 @@ def test_a_live_check_is_no_reason_to_refuse_a_sweep():
         assert jobs.sweep_on("cpu") is None
     finally:
         lock.release()
+
+
+def test_replicates_are_added_by_going_on_with_the_run(instead_of_a_sweep, tmp_path):
+    run = make_run(tmp_path / "results" / "r")
+    instead_of_a_sweep('import sys; sys.exit("Error: " + " ".join(sys.argv[1:]))')
+    job = Jobs().add_replicates(run, 5)
+    assert job.wait(10)
+    folder = tmp_path / "results" / "r"
+    assert job.error == f"-m profiling sweep --resume --out {folder} --replicates 5 --stop-on-eof"
+    assert (job.run_id, job.replicates) == ("r", 5)
