@@ -63,6 +63,7 @@ def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[An
 @_option("replicates", "N", "Passes over the grid, each in a fresh process: 1 quick, 5 normal, 8 to publish.", "1")
 @_option("time-budget", "SECONDS", "Timed rounds per contender, workload and replicate.", "0.5")
 @_option("time-limit", "SECONDS", "A workload that takes longer is given up.", "from the estimate, at least 60")
+@_option("quiet-wait", "SECONDS", "How long a run may wait in all for a quiet machine; 0 for never.", "60")
 @_option("heap", "KIND", "pinned (freed memory stays in the process: repeatable) or as-is.", "pinned")
 @_option("out", "DIR", "The run's folder.", "results/<run id>")
 @click.option(
@@ -213,7 +214,7 @@ def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
         **{name: (name, parse_words) for name in ("dtype", "mode", "contenders")},
         **{name: (name, parse_switches) for name in ("bias", "causal")},
         **{name: (name, parse_number) for name in ("d_model", "head_dim", "threads", "seed", "replicates")},
-        **{name: (f"{name}_s", parse_seconds) for name in ("time_budget", "time_limit")},
+        **{name: (f"{name}_s", parse_seconds) for name in ("time_budget", "time_limit", "quiet_wait")},
         **{name: (name, lambda _, text: text) for name in ("device", "heap", "reference")},
     }
     options = {}
