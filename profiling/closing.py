@@ -20,6 +20,8 @@ WIDTH = 100
 NAME_WIDTH = 28
 MIN_NAME_WIDTH = 12
 MAX_WARNING = 160
+# Two replicates may give an interval from nothing to millions: such figures tell nobody anything.
+WIDEST_TOLD = 100
 WHERE_TO_REPEAT = "each row's command to measure it again: column repeat_command of report.csv"
 
 Row = Mapping[str, Any]
@@ -77,8 +79,9 @@ def _found(row: Row) -> str:
     if row["speedup"] is None:
         return "no speed-up: its reference was not measured"
     told = format_ratio(row["speedup"])
-    if row["speedup_low"] is not None and row["speedup_high"] is not None:
-        told += f" ({format_ratio(row['speedup_low'])} to {format_ratio(row['speedup_high'])})"
+    low, high = row["speedup_low"], row["speedup_high"]
+    if low is not None and high is not None and high < low * WIDEST_TOLD:
+        told += f" ({format_ratio(low)} to {format_ratio(high)})"
     told += f"  {row['speed_verdict'] or ''}"
     # Above this it is the noise that decides what may be claimed.
     if row["noise_floor"] is not None and row["noise_floor"] > SMALLEST_CLAIM:

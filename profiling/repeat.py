@@ -40,8 +40,9 @@ def repeat_command(workload: Workload, contender: str, reference: str | None, se
         "threads": workload.threads,
         "seed": workload.seed,
         "replicates": settings.replicates,
-        "time-budget": settings.time_budget_s,
-        "time-limit": settings.time_limit_s,
+        "time-budget": _seconds(settings.time_budget_s),
+        "time-limit": _seconds(settings.time_limit_s),
+        "quiet-wait": _seconds(settings.quiet_wait_s),
         "heap": settings.heap,
     }
     words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
@@ -54,3 +55,11 @@ def repeat_command_of_row(row: Mapping[str, Any], settings: SweepSettings) -> st
     if None in workload.values():
         return None
     return repeat_command(Workload.from_dict(workload), row["contender"], row["reference"], settings)
+
+
+def _seconds(seconds: float | None) -> str | None:
+    """The shortest text for exactly this number."""
+    if seconds is None:
+        return None
+    short = f"{seconds:g}"
+    return short if float(short) == seconds else repr(seconds)

@@ -34,6 +34,18 @@ def refuse_mismatch(stored: Run, current: Run) -> None:
         )
 
 
+def commits_measured_at(stored: Run | None, commit: str | None) -> str | None:
+    """The commits that a run's rows were measured at, in order: one that was gone on with may have several.
+
+    Args:
+        stored: the run as it was before; None for a new one.
+        commit: where what is missing will be measured; None where that is not known, or nothing is missing.
+    """
+    earlier = stored.environment.get("commit") if stored is not None else None
+    commits = [*(earlier.split(", ") if isinstance(earlier, str) else ()), *([commit] if commit else ())]
+    return ", ".join(dict.fromkeys(commits)) or None
+
+
 def _difference(before: object, after: object) -> str:
     if isinstance(before, dict) and isinstance(after, dict):
         name = next(key for key in after if before.get(key) != after[key])

@@ -23,7 +23,7 @@ from profiling.estimate import estimate
 from profiling.events import Ended, Listener, Started, StepFinished, StepStarted, Waiting
 from profiling.layers import source_hash
 from profiling.measurer import Cells, Measurer, Samples, lost
-from profiling.resuming import finished_steps, refuse_mismatch, stored_run
+from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
 from profiling.run_writer import RunWriter
 from profiling.runs import Progress, Run, RunError, new_run_id, now, results_dir
 from profiling.settings import SweepSettings
@@ -137,6 +137,9 @@ class _Supervisor:
         self.workloads = list(self.grid.workloads(device=answer["device"], threads=self.threads))
         self.estimate = estimate(self.grid, self.settings, device=answer["device"], threads=self.threads)
         self.done = self._finished_before() if stored else set()
+        num_steps = len(self.workloads) * self.settings.replicates
+        here = environment.get("commit") if len(self.done) < num_steps else None  # else nothing will be measured here
+        environment["commit"] = commits_measured_at(stored, here)
         process = psutil.Process()
         run = Run(
             run_id=self.folder.resolve().name,
@@ -151,7 +154,7 @@ class _Supervisor:
             threads=self.threads,
             environment=environment,
             sources={name: (answer["sources"] | self.own_sources)[name] for name in self.settings.contenders},
-            progress=Progress(done=len(self.done), total=len(self.workloads) * self.settings.replicates),
+            progress=Progress(done=len(self.done), total=num_steps),
             pid=process.pid,
             process_started=process.create_time(),
         )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from made_up_runs import make_row, make_run, make_workload, write_run
 
 from profiling.cli import main
+from profiling.layers import inner_of
 from profiling.repeat import repeat_command, repeat_command_of_row
 from profiling.settings import HEAPS, OFFICIAL, REFERENCES, SweepSettings
 from profiling.sweep import split_options
@@ -24,7 +25,16 @@ from profiling.table import load_run
 from profiling.workload import DTYPES, MAX_SIZE, MODES, Grid, Workload
 
 # Whatever a shell, an option parser or a list with commas might take for something else.
-OWN = ("mine.py:Layer", "two words.py:A.B", "it's, odd.py:C", "$HOME;#.py:D", "-x.py:E", "sub/ünï.py:F", "-.py:G")
+OWN = (
+    "mine.py:Layer",
+    "two words.py:A.B",
+    "it's, odd.py:C",
+    "$HOME;#.py:D",
+    "-x.py:E",
+    "sub/ünï.py:F",
+    "compiled:x y.py:G",
+)
+NAMES = (*REFERENCES, *(f"compiled:{name}" for name in REFERENCES), *OWN)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     (place / "sub").mkdir()
     for name in OWN:
-        (place / name.rpartition(":")[0]).write_text("", encoding="utf-8")
+        (place / inner_of(name).rpartition(":")[0]).write_text("", encoding="utf-8")
     os.chdir(place)
     yield place
     os.chdir(before)
@@ -65,17 +75,19 @@ def test_a_row_is_repeated_by_the_command_that_asks_for_it_and_nothing_else() ->
     assert repeat_command(workload, "custom", "official", SweepSettings(replicates=5)) == (
         "python -m profiling sweep --batch-size 4 --seq-len 256 --num-heads 8 --d-model 512 --dtype float32 "
         "--mode inference --contenders custom,official --device cpu --threads 2 --seed 42 --replicates 5 "
-        "--time-budget 0.5 --heap pinned"
+        "--time-budget 0.5 --quiet-wait 60 --heap pinned"
     )
 
 
 def test_what_is_unusual_is_asked_for_too() -> None:
     workload = make_workload(bias=True, causal=True, mode="training", dtype="bfloat16", device="cuda:1")
-    command = repeat_command(workload, "a b.py:C", "official-fused", SweepSettings(heap="as-is", time_limit_s=90.0))
+    command = repeat_command(
+        workload, "a b.py:C", "official-fused", SweepSettings(heap="as-is", time_limit_s=90.0, quiet_wait_s=0)
+    )
     assert command == (
         "python -m profiling sweep --batch-size 3 --seq-len 7 --num-heads 2 --d-model 10 --dtype bfloat16 "
         "--mode training --bias yes --causal yes --contender 'a b.py:C' --reference official-fused --device cuda:1 "
-        "--threads 1 --seed 42 --replicates 1 --time-budget 0.5 --time-limit 90.0 --heap as-is"
+        "--threads 1 --seed 42 --replicates 1 --time-budget 0.5 --time-limit 90 --quiet-wait 0 --heap as-is"
     )
 
 
@@ -100,13 +112,14 @@ settings = st.builds(
     replicates=sizes,
     time_budget_s=seconds | st.integers(1, 1000),
     time_limit_s=st.none() | seconds,
+    quiet_wait_s=st.just(0) | seconds,
     heap=st.sampled_from(HEAPS),
     reference=st.sampled_from(OFFICIAL),
 )
 
 
 @limits(max_examples=150, deadline=None)
-@given(workloads, st.sampled_from((*REFERENCES, *OWN)), settings)
+@given(workloads, st.sampled_from(NAMES), settings)
 @example(make_workload(), OWN[1], {"time_budget_s": 1e-05, "reference": OFFICIAL[-1]})
 def test_the_command_gives_exactly_the_rows_workload_and_settings(
     folder: Path, workload: Workload, contender: str, how: dict[str, Any]
@@ -136,7 +149,7 @@ def test_a_fixed_head_dim_is_repeated_by_the_width_that_it_made(folder: Path) ->
 
 def test_every_field_that_decides_what_is_measured_is_in_the_command(folder: Path) -> None:
     """A field that is added later has to be put into the command, and here."""
-    asked = {"replicates", "time_budget_s", "time_limit_s", "heap", "reference", "contenders"}
+    asked = {"replicates", "time_budget_s", "time_limit_s", "quiet_wait_s", "heap", "reference", "contenders"}
     found_by_name = {"layers"}
     assert {field.name for field in dataclasses.fields(SweepSettings)} == asked | found_by_name
     from_workload = {field.name for field in dataclasses.fields(Workload)}

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from made_up_runs import ENVIRONMENT, lost_row, make_row, make_run, write_run
 
-from profiling.resuming import finished_steps, refuse_mismatch, stored_run
+from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
 from profiling.runs import MEASUREMENTS_FILE, RunError
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
@@ -69,6 +69,29 @@ def test_a_run_may_go_on_with_more_replicates() -> None:
 
 def test_another_commit_or_python_may_go_on() -> None:
     refuse_mismatch(make_run(), make_run(environment=ENVIRONMENT | {"commit": "other", "python_version": "3.12"}))
+
+
+@pytest.mark.parametrize(
+    ("before", "commit", "told"),
+    [
+        ("abc", "abc", "abc"),
+        ("abc", "def-dirty", "abc, def-dirty"),
+        ("abc, def", "abc", "abc, def"),
+        ("abc", None, "abc"),
+        (None, "abc", "abc"),
+        (["abc"], "def", "def"),
+        (None, None, None),
+    ],
+)
+def test_a_run_that_was_gone_on_with_names_every_commit_it_was_measured_at(
+    before: Any, commit: str | None, told: str | None
+) -> None:
+    assert commits_measured_at(make_run(environment=ENVIRONMENT | {"commit": before}), commit) == told
+
+
+def test_a_new_run_names_its_own_commit() -> None:
+    assert commits_measured_at(None, "abc") == "abc"
+    assert commits_measured_at(None, None) is None
 
 
 def test_a_new_run_takes_a_new_or_an_empty_folder(tmp_path: Path) -> None:

@@ -328,6 +328,19 @@ def test_a_finished_run_is_extended_by_the_replicates_that_are_more(fake: type[F
     assert measured_points(fake.asked) == []
 
 
+def test_an_extended_run_names_the_commits_of_both_its_parts(
+    fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for commit, replicates in (("abc", 1), ("def", 2)):
+        monkeypatch.setattr("profiling.sweep.host_environment", lambda commit=commit: {"commit": commit})
+        sweep({**GRID, "replicates": replicates}, tmp_path, resume=replicates > 1)
+    assert set(load_run(tmp_path)["commit"]) == {"abc, def"}
+    monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"commit": "measured nothing"})
+    sweep({}, tmp_path, resume=True)
+    assert set(load_run(tmp_path)["commit"]) == {"abc, def"}
+    assert read_run(tmp_path).environment["blas"] == "MKL 2024.2"
+
+
 def test_each_replicate_of_an_extension_is_a_fresh_child(fake: type[FakeChild], tmp_path: Path) -> None:
     sweep({**GRID, "replicates": 2}, tmp_path)
     fake.reset()
