@@ -8,6 +8,13 @@ from pathlib import Path
 from profiling.columns import MEASUREMENT_COLUMNS
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run, step_of
 
+# Facts of the environment that decide what is measured: with another one the times would be of another kind.
+DECISIVE_FACTS = (
+    *("torch_version", "device_name", "cpu_capability", "blas"),
+    *("matmul_precision", "cuda_allow_tf32", "cudnn_allow_tf32", "deterministic"),
+    *("allocator", "heap_pinned"),
+)
+
 
 def refuse_mismatch(stored: Run, current: Run) -> None:
     """Raises RunError where a run cannot go on as it began: rows of two kinds would stand side by side.
@@ -20,9 +27,12 @@ def refuse_mismatch(stored: Run, current: Run) -> None:
         ("grid", stored.grid.to_dict(), current.grid.to_dict()),
         ("settings", stored.settings.to_dict() | {"replicates": here}, current.settings.to_dict()),
         ("device", stored.device, current.device),
-        ("device's name", stored.environment.get("device_name"), current.environment.get("device_name")),
         ("threads", stored.threads, current.threads),
-        ("torch version", stored.environment.get("torch_version"), current.environment.get("torch_version")),
+        *(
+            (fact.replace("_", " "), stored.environment[fact], current.environment.get(fact))
+            for fact in DECISIVE_FACTS
+            if fact in stored.environment  # an earlier version of this program kept fewer
+        ),
         *((f"source of {name}", stored.sources.get(name), hash_) for name, hash_ in current.sources.items()),
     ]
     for what, before, after in pairs:

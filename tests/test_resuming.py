@@ -9,7 +9,8 @@ import psutil
 import pytest
 from made_up_runs import ENVIRONMENT, lost_row, make_row, make_run, write_run
 
-from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
+from profiling.measuring.torch_environment import torch_environment
+from profiling.resuming import DECISIVE_FACTS, commits_measured_at, finished_steps, refuse_mismatch, stored_run
 from profiling.runs import MEASUREMENTS_FILE, RunError
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
@@ -37,7 +38,7 @@ def test_a_run_as_it_began_can_go_on() -> None:
         ({"schema_version": 3}, "its schema version was 2, now 3"),
         (
             {"environment": ENVIRONMENT | {"device_name": "Another Processor"}},
-            "its device's name was 'Made-up Processor', now 'Another Processor'",
+            "its device name was 'Made-up Processor', now 'Another Processor'",
         ),
         (
             {"settings": dataclasses.replace(make_run().settings, time_budget_s=0.5, replicates=8)},
@@ -65,6 +66,22 @@ def test_a_run_that_differs_is_refused_with_what_differs(changes: dict[str, Any]
 
 def test_a_run_may_go_on_with_more_replicates() -> None:
     refuse_mismatch(make_run(), make_run(settings=dataclasses.replace(make_run().settings, replicates=3)))
+
+
+@pytest.mark.parametrize("fact", DECISIVE_FACTS)
+def test_a_run_is_not_gone_on_with_where_a_fact_that_decides_what_is_measured_differs(fact: str) -> None:
+    then, here = ENVIRONMENT | {fact: "one"}, ENVIRONMENT | {fact: "other"}
+    with pytest.raises(RunError, match=f"its {fact.replace('_', ' ')} was 'one', now 'other'"):
+        refuse_mismatch(make_run(environment=then), make_run(environment=here))
+    refuse_mismatch(make_run(environment=then), make_run(environment=then))
+
+
+def test_a_fact_that_an_earlier_version_did_not_keep_is_no_difference() -> None:
+    refuse_mismatch(make_run(), make_run(environment=ENVIRONMENT | {"heap_pinned": True, "blas": "MKL 2024.2"}))
+
+
+def test_the_facts_that_decide_are_those_that_are_recorded() -> None:
+    assert set(DECISIVE_FACTS) - {"torch_version", "device_name"} <= set(torch_environment("cpu"))
 
 
 def test_another_commit_or_python_may_go_on() -> None:
