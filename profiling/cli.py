@@ -47,7 +47,13 @@ def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[An
 @_option("mode", "NAME,…", "inference, training (forward and backward).", "inference")
 @_option("bias", "no,yes", "Whether the projections have biases.", "no")
 @_option("causal", "no,yes", "Whether a token sees only itself and earlier ones.", "no")
-@_option("contenders", "NAME,…", "custom, custom-fused, official, official-fused, or FILE.py:NAME.", "all four")
+@_option(
+    "contenders",
+    "NAME,…",
+    "custom, custom-fused, official, official-fused, official-fastpath, or FILE.py:NAME; each also as compiled:NAME, "
+    "run through torch.compile.",
+    "the first four",
+)
 @click.option(
     "--contender",
     "own",
@@ -56,7 +62,7 @@ def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[An
     help="A layer of your own: a class, a factory or an instance in a file. May be repeated, and given beside "
     "--contenders; alone it is measured with its reference.  [default: none]",
 )
-@_option("reference", "NAME", "What your own layers are compared with: official, official-fused.", "official")
+@_option("reference", "NAME", "What your own layers stand next to: official, official-fused, official-fastpath.", "official")
 @_option("device", "NAME", "auto (the best of CUDA, XPU, MPS, CPU), cpu, cuda:0, ….", "auto")
 @_option("threads", "N", "Threads torch computes with.", "torch's own choice")
 @_option("seed", "N", "Seed of weights, input and order.", "42")
@@ -226,10 +232,15 @@ def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
 
 
 def _check_workload(contender: str, texts: dict[str, Any]) -> Any:
-    from profiling.layers import EXAMPLE, find_layer, is_layer
+    from profiling.layers import EXAMPLE, find_layer, inner_of, is_compiled, is_layer
     from profiling.settings import OFFICIAL, REFERENCES
     from profiling.workload import Grid, GridError, parse_number
 
+    if is_compiled(contender):
+        raise GridError(
+            f"contender must be a layer as it is, such as {inner_of(contender) or 'custom'}, not {contender!r}: "
+            "a sweep checks what torch.compile makes of it"
+        )
     if is_layer(contender):
         find_layer(contender)
     elif contender not in REFERENCES or contender in OFFICIAL:

@@ -4,6 +4,8 @@ import pytest
 
 from dashboard.layers import Layers, file_of, name_of, names_of, parse, stamp
 from dashboard.palette import style_of
+from profiling.layers import COMPILED
+from profiling.settings import REFERENCES
 
 
 @pytest.fixture
@@ -84,3 +86,10 @@ def test_layers_of_ones_own_look_neither_like_each_other_nor_like_the_four():
     styles = [style_of(name, position) for position, name in enumerate(names)]
     assert len({(style.color, style.dash, style.symbol) for style in styles}) == len(names)
     assert not {style.color for style in styles[:4]} & {style.color for style in styles[4:]}
+
+
+def test_every_contender_of_ours_compiled_or_not_has_a_look_of_its_own():
+    names = [prefix + name for name in REFERENCES for prefix in ("", COMPILED)]
+    styles = {name: style_of(name, 0) for name in names}
+    assert len({(style.color, style.dash, style.symbol) for style in styles.values()}) == len(names)
+    assert all(styles[name].color == styles[COMPILED + name].color for name in REFERENCES)

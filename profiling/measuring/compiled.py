@@ -12,7 +12,7 @@ import functools
 import os
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 # A call that still compiles after so many calls does so each time: nothing of it could be timed.
 MAX_CALLS = 10
+_ANEW = "torch.compile compiles it anew at each call"
+# Where the compiler keeps its files; a measuring child has a folder of its own for them.
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 _NO_CXX_COMPILER = "InvalidCxxCompiler"
 # Functions that inductor generates are named after the operators that they stand for.
 _GENERATED = re.compile(r"\b(?:cpp|triton)_\w*fused_\w+")
@@ -70,29 +73,48 @@ def compile_now(call: Callable[[], object], device: Device) -> Compilation:
 
     counters = torch._dynamo.utils.counters
     counters.clear()
-    seconds: list[float] = []
-    with (
-        torch._inductor.utils.fresh_cache(dir=os.environ.get("TORCHINDUCTOR_CACHE_DIR")),
-        _generated_sources() as sources,
-    ):
-        is_new = True
-        while is_new:
-            if len(seconds) == MAX_CALLS:
-                raise Unavailable("torch.compile compiles it anew at each call")
-            frames = counters["frames"]["total"]
-            seconds.append(device.time_calls(call, 1))
-            is_new = counters["frames"]["total"] > frames
-    reasons = {text.partition("\n")[0].strip().rstrip("."): count for text, count in counters["graph_break"].items()}
-    first = next(iter(reasons), "")
+    folder = os.environ.get(CACHE_VARIABLE)
+    with torch._inductor.utils.fresh_cache(dir=folder), _generated_sources() as sources:
+        seconds = _call_until_settled(call, device, lambda: counters["frames"]["total"])
     if not counters["stats"]["unique_graphs"]:
-        raise Unavailable(f"torch.compile makes no graph of it{first and f': {first}'}")
-    num_breaks = sum(reasons.values())
-    warning = f"compiled in parts: torch counts {num_breaks} graph break{'s' * (num_breaks > 1)}, the first: {first}"
+        raise Unavailable(f"torch.compile makes no graph of it: {_first_reason(counters)}")
     return Compilation(
         seconds=max(0.0, sum(seconds) - len(seconds) * seconds[-1]),
-        warnings=(warning,) if reasons else (),
+        warnings=_warnings(counters),
         kernels=frozenset(name for source in sources for name in _GENERATED.findall(source)),
     )
+
+
+def _call_until_settled(call: Callable[[], object], device: Device, num_compiled: Callable[[], int]) -> list[float]:
+    """Seconds of each call until one compiles nothing; that one is the last."""
+    from torch._dynamo.exc import FailOnRecompileLimitHit
+
+    seconds: list[float] = []
+    is_new = True
+    while is_new:
+        if len(seconds) == MAX_CALLS:
+            raise Unavailable(_ANEW)
+        before = num_compiled()
+        try:
+            seconds.append(device.time_calls(call, 1))
+        except FailOnRecompileLimitHit:
+            raise Unavailable(_ANEW) from None
+        is_new = num_compiled() > before
+    return seconds
+
+
+def _warnings(counters: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+    num_breaks = sum(counters["graph_break"].values())
+    num_left = counters["frames"]["total"] - counters["frames"]["ok"]
+    said = [f"{num_breaks} graph break{'s' * (num_breaks > 1)}"] * (num_breaks > 0)
+    said += [f"{num_left} frame{'s' * (num_left > 1)} left uncompiled"] * (num_left > 0)
+    return (f"compiled in parts ({', '.join(said)}): {_first_reason(counters)}",) if said else ()
+
+
+def _first_reason(counters: Mapping[str, Mapping[str, int]]) -> str:
+    """The first line of the first reason that torch gives for what it did not compile."""
+    told = next(iter([*counters["graph_break"], *counters["unimplemented"]]), "torch gives no reason")
+    return told.partition("\n")[0].strip().rstrip(".")
 
 
 def forget_compiled() -> None:
@@ -119,7 +141,7 @@ def _why_not(device: torch.device) -> str:
 
         layer = MultiHeadAttention(4, 2, device=device).eval()
         x = torch.zeros(2, 3, 4, device=device)
-        folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+        folder = os.environ.get(CACHE_VARIABLE)
         with torch._inductor.utils.fresh_cache(dir=folder), torch.inference_mode():
             compiled(lambda: layer(x))()
     except Exception as error:  # torch wraps it by where it came from, and another torch otherwise
