@@ -63,7 +63,8 @@ def log_ticks(positive: Sequence[float]) -> list[float]:
 def top_of(positive: Sequence[float], metric: Metric, *, is_log: bool) -> float:
     """The height at which points without a number are marked: just above everything else."""
     highest = max([*positive, metric.line[0] if metric.line else 0.0]) or 1.0
-    return highest * (1.6 if is_log else 1.08)
+    is_narrow = max(positive, default=1.0) < 3 * min(positive, default=1.0)
+    return highest * (1.6 if is_log and not is_narrow else 1.08)
 
 
 def add_marks(figure: go.Figure, rows: pd.DataFrame, metric: Metric, x: str, top: float, place: dict[str, int]) -> None:

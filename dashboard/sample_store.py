@@ -6,6 +6,7 @@ import io
 import os
 import re
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -61,10 +62,7 @@ class SampleFile:
                 self._require_header()
                 self._end = len(self._header)
             stream.seek(self._end, os.SEEK_SET)
-            for line in stream:
-                if not line.endswith(b"\n"):  # still being written
-                    break
-                self._note(line)
+            self._note(stream)
 
     def _require_header(self) -> None:
         there = self._header.decode("utf-8-sig", errors="replace").strip().split(",")
@@ -72,12 +70,23 @@ class SampleFile:
             self._forget()
             raise RunError(f"{self._path} is not a table as this program writes it: its columns are {', '.join(there)}")
 
-    def _note(self, line: bytes) -> None:
-        start, self._end = self._end, self._end + len(line)
-        place = _PLACE.match(line)
-        if place is None:
+    def _note(self, lines: Iterable[bytes]) -> None:
+        """Adds lines that begin where the last ended: as a rule they belong where the one before did."""
+        prefix, point, start = b"", None, self._end
+        for line in lines:
+            if not line.endswith(b"\n"):  # still being written
+                break
+            if not (prefix and line.startswith(prefix)):
+                self._add(point, start)
+                place = _PLACE.match(line)
+                prefix, point, start = (place[0], int(place[2]), self._end) if place else (b"", None, self._end)
+            self._end += len(line)
+        self._add(point, start)
+
+    def _add(self, point: int | None, start: int) -> None:
+        if point is None or start == self._end:
             return
-        spans = self._spans.setdefault(int(place[2]), [])
+        spans = self._spans.setdefault(point, [])
         if spans and spans[-1][1] == start:
             spans[-1] = (spans[-1][0], self._end)
         else:

@@ -20,6 +20,7 @@ _CONDITIONS = (
     ("stop_reason", "rounds ended by", str),
     ("kernel", "kernel", str),
     ("fast_path_reason", "no fast path, since", str),
+    ("roofline_fraction", "share of the roofline", lambda value: percent(float(value))),
     ("compile_s", "compiled in", lambda value: f"{digits(float(value))} s"),
     ("page_faults_per_call", "page faults per call", lambda value: digits(float(value))),
     ("waited_s", "waited for quiet", lambda value: f"{digits(float(value))} s"),
