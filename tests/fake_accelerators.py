@@ -54,6 +54,10 @@ class FakeBackend:
     def new_event(self) -> FakeEvent:
         return FakeEvent(self)
 
+    def host_clock(self) -> float:
+        """The host's own time in seconds."""
+        return self.host_ms / 1e3
+
     # -- torch's functions --------------------------------------------------------------------------------------------
 
     def set_device(self, device: object) -> None:

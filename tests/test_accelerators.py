@@ -39,7 +39,7 @@ def make(
     name = NAMES[next(base for base in NAMES if issubclass(kind, base))]
     line = FakeBackend(name, launch_ms)
     monkeypatch.setattr(accelerators, "torch", SimpleNamespace(empty=line.empty, int8=torch.int8))
-    return kind(name, FakeMps(line) if name == "mps" else line, line.new_event), line
+    return kind(name, FakeMps(line) if name == "mps" else line, line.new_event, line.host_clock), line
 
 
 # -- what must be true of every one -----------------------------------------------------------------------------------
@@ -185,6 +185,23 @@ def test_a_call_that_waits_for_the_device_is_timed_with_its_gaps_and_told(
     assert device._num_flushes * FLUSH_MS / 1e3 < 2 * MAX_AHEAD_S
 
 
+def test_a_call_on_which_the_host_works_long_is_timed_once_with_that_work(
+    kind: type[Accelerator], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, line = make(kind, monkeypatch)
+    ran: list[int] = []
+
+    def compile_and_run() -> None:
+        ran.append(1)
+        line.host_ms += 5000.0
+        line.launch(7.0)
+
+    # What the device did before it had to wait, the flush, is not the call's.
+    assert device.time_calls(compile_and_run, 1) == pytest.approx(5.007 - FLUSH_MS / 1e3)
+    assert len(ran) == 1
+    assert not device.is_ahead
+
+
 def test_a_flush_that_takes_no_time_ends_too(kind: type[Accelerator], monkeypatch: pytest.MonkeyPatch) -> None:
     device, line = make(kind, monkeypatch, launch_ms=0.03)
     monkeypatch.setattr("fake_accelerators.FLUSH_MS", 0.0)
@@ -254,7 +271,7 @@ def cuda(line: FakeBackend, answers: dict[str, str]) -> tuple[Cuda, list[list[st
         asked.append(list(arguments))
         return next((answer for words, answer in answers.items() if words in arguments[0]), None)
 
-    return Cuda(line.name, line, line.new_event, run), asked
+    return Cuda(line.name, line, line.new_event, run=run), asked
 
 
 def test_cuda_asks_the_tool_about_its_own_device() -> None:

@@ -5,7 +5,9 @@ Times come from events on the device's own stream, and whatever reads a result o
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import time
 from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
@@ -25,13 +27,23 @@ MAX_AHEAD_S = 0.02
 MAX_FLUSHES = 1024
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Seconds: of the calls on the device, of launching them, and for how long the device was kept busy before them."""
+
+    calls_s: float
+    launching_s: float
+    busy_s: float
+
+
 class Accelerator(Device):
     """A device behind a queue, by the verbs that torch's modules for such devices share.
 
     `time_calls` tells the time of the device's own work. Small calls take longer to launch than to run; so the device
     is kept busy with writing to memory until all launches are queued, as long as that takes up to `MAX_AHEAD_S` and
-    fits the driver's queue (about a thousand launches). Where it does not, or a call waits for the device itself, the
-    gaps between launches are in the time, as they are for a person's loop, and `is_ahead` is False.
+    fits the driver's queue (about a thousand launches). Where it does not, or a call waits for the device itself, or
+    the host has other work in it (the first call of a compiled layer), the gaps between launches are in the time, as
+    they are for a person's loop, and `is_ahead` is False.
 
     Attributes:
         kind: the name of torch's module.
@@ -42,12 +54,20 @@ class Accelerator(Device):
         name: torch's name for it.
         backend: torch's module; a fake in tests.
         new_event: makes an event that records a time.
+        host_clock: seconds; by it only the launching is timed, to know how long the device has to be kept busy.
     """
 
     kind: str
 
-    def __init__(self, name: str, backend: Any, new_event: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        backend: Any,
+        new_event: Callable[[], Any],
+        host_clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.name = name
+        self._host_clock = host_clock
         self.is_ahead: bool | None = None
         self._backend = backend
         self._new_event = new_event
@@ -103,9 +123,9 @@ class Accelerator(Device):
     def time_calls(self, call: Callable[[], object], num_calls: int) -> float:
         """Seconds between two events on the device's stream, launched ahead of it where that can be."""
         while True:
-            seconds, ahead_s = self._sample(call, num_calls)
-            if self.is_ahead or ahead_s >= MAX_AHEAD_S or self._num_flushes >= MAX_FLUSHES:
-                return seconds
+            sample = self._sample(call, num_calls)
+            if self.is_ahead or not self._could_be_ahead(sample):
+                return sample.calls_s
             # Kept for the samples that follow: few are taken twice.
             self._num_flushes *= 2
 
@@ -121,21 +141,26 @@ class Accelerator(Device):
             self._flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=self.torch_device)
         self._flush.zero_()
 
-    def _sample(self, call: Callable[[], object], num_calls: int) -> tuple[float, float]:
-        """Seconds of the calls, and for how long the device was kept busy before them."""
+    def _sample(self, call: Callable[[], object], num_calls: int) -> Sample:
         busy, start, end = self._new_event(), self._new_event(), self._new_event()
         self.synchronize()
         busy.record()
         for _ in range(self._num_flushes):
             self.flush_cache()
         start.record()
+        began = self._host_clock()
         for _ in range(num_calls):
             call()
+        launching_s = self._host_clock() - began
         end.record()
         # All is launched, and the device is not even at the first call.
         self.is_ahead = not start.query()
         self.synchronize()
-        return float(start.elapsed_time(end)) / 1e3, float(busy.elapsed_time(start)) / 1e3
+        calls_s, busy_s = (float(first.elapsed_time(then)) / 1e3 for first, then in ((start, end), (busy, start)))
+        return Sample(calls_s=calls_s, launching_s=launching_s, busy_s=busy_s)
+
+    def _could_be_ahead(self, sample: Sample) -> bool:
+        return max(sample.launching_s, sample.busy_s) < MAX_AHEAD_S and self._num_flushes < MAX_FLUSHES
 
     def _allocator_peak(self, call: Callable[[], object]) -> int:
         with no_garbage_collection():
@@ -158,14 +183,22 @@ class Cuda(Accelerator):
     """NVIDIA's devices, and AMD's under the same name.
 
     Args:
-        name, backend, new_event: as for every accelerator.
+        name, backend, new_event, host_clock: as for every accelerator.
         run: runs NVIDIA's own tool; a fake in tests.
     """
 
     kind = "cuda"
 
-    def __init__(self, name: str, backend: Any, new_event: Callable[[], Any], run: Runner = run_tool) -> None:
-        super().__init__(name, backend, new_event)
+    def __init__(
+        self,
+        name: str,
+        backend: Any,
+        new_event: Callable[[], Any],
+        host_clock: Callable[[], float] = time.perf_counter,
+        *,
+        run: Runner = run_tool,
+    ) -> None:
+        super().__init__(name, backend, new_event, host_clock)
         self._run = run
 
     def clock_mhz(self) -> float | None:
