@@ -12,20 +12,27 @@ from pathlib import Path
 
 import psutil
 
+from profiling.ceilings import ceilings_seconds
 from profiling.costs import ELEMENT_BYTES, MIB, call_flop
 from profiling.layers import is_compiled
 from profiling.settings import MAX_SECONDS, MIN_ROUNDS, SweepSettings
 from profiling.workload import Grid, Workload
 
 # GFLOP/s: one CPU thread with float32, and an accelerator; slower element types as a fraction of it.
-CPU_THREAD_RATE = 40.0
+CPU_THREAD_RATE = 60.0
 ACCELERATOR_RATE = 5_000.0
 DTYPE_RATE = {"float32": 1.0, "bfloat16": 0.5, "float16": 0.2, "float64": 0.4}
 CALL_OVERHEAD_S = 100e-6
 # Calls outside the timed rounds: check, warm-up, memory pass; the float64 oracle costs about as much again.
 UNTIMED_CALLS = 12
+# Loading torch, and what the first workload of a process pays for: above all the profiler, made ready once.
 CHILD_START_S = 4.0
-WORKLOAD_OVERHEAD_S = 0.15
+WORKLOAD_OVERHEAD_S = 0.1
+# Its kernel seen and its memory counted, each under a profiler, however short its calls.
+CONTENDER_OVERHEAD_S = 0.15
+# Seconds per second of timed rounds: warm-up takes a tenth of the budget, untimed calls before the short ones and the
+# looks at the intervals the rest.
+TIMED_SHARE = 1.15
 # One contender compiled at one point, and the compiler made ready once in each process.
 COMPILE_S = 8.0
 COMPILER_START_S = 15.0
@@ -56,13 +63,14 @@ def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", thread
     valid = [workload for workload in workloads if workload.invalid_reason is None]
     costs = [workload_seconds(workload, settings) for workload in valid]
     start = COMPILER_START_S if num_compiled(settings) else 0.0
+    measuring_s = settings.replicates * (CHILD_START_S + start + sum(costs))
     limit = max(SHORTEST_TIME_LIMIT_S, min(MAX_SECONDS, TIME_LIMIT_FACTOR * (start + max(costs, default=0.0))))
     return Estimate(
         num_points=len(workloads),
         num_invalid=len(workloads) - len(valid),
         invalid_reasons=tuple(dict.fromkeys(w.invalid_reason for w in workloads if w.invalid_reason)),
         num_rows=len(workloads) * len(settings.contenders),
-        seconds=settings.replicates * (CHILD_START_S + start + sum(costs)),
+        seconds=measuring_s + (2 * ceilings_seconds(measuring_s) if valid else 0.0),
         peak_memory_mib=CHILD_BASE_MIB + max((workload_memory_mib(w, settings) for w in valid), default=0.0),
         free_memory_mib=free_memory_mib(),
         time_limit_s=float(round(limit)) if settings.time_limit_s is None else settings.time_limit_s,
@@ -83,7 +91,8 @@ def workload_seconds(workload: Workload, settings: SweepSettings) -> float:
     timed = max(settings.time_budget_s, MIN_ROUNDS * call)
     num_timed = len(settings.contenders) + len(settings.references)
     untimed = len(settings.contenders) * UNTIMED_CALLS * call + num_compiled(settings) * COMPILE_S
-    return WORKLOAD_OVERHEAD_S + num_timed * timed + untimed
+    overhead = WORKLOAD_OVERHEAD_S + len(settings.contenders) * CONTENDER_OVERHEAD_S
+    return overhead + TIMED_SHARE * num_timed * timed + untimed
 
 
 def num_compiled(settings: SweepSettings) -> int:

@@ -11,22 +11,19 @@ import torch
 from made_up_runs import FakeChild, measured_points
 from torch.utils.flop_counter import FlopCounterMode
 
-from profiling.ceilings import ceilings_of
+from profiling.ceilings import ceilings_of, ceilings_seconds
 from profiling.child_process import ChildDied, ChildStopped, MeasuringError
 from profiling.costs import MIB
-from profiling.estimate import estimate
-from profiling.events import StepFinished
+from profiling.events import Started, StepFinished
 from profiling.measuring import ceilings as module
 from profiling.measuring.answers import Answerer
 from profiling.measuring.ceilings import BLOCK_BYTES, SIDES, copy_rate, matmul_rate, measure_ceilings
 from profiling.measuring.devices import Cpu
 from profiling.protocol import Marker, Running, encode
 from profiling.runs import read_run
-from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
 from profiling.sweep import sweep
 from profiling.table import load_run
-from profiling.workload import Grid
 
 # 2 · 256³: the operations of the smallest product.
 SMALLEST_FLOP = 33_554_432
@@ -363,15 +360,17 @@ def test_where_nothing_is_left_to_measure_ceilings_are_not_measured_either(
     assert requests(fake) == ["environment"]
 
 
-def test_the_estimate_of_a_sweep_holds_the_time_for_its_ceilings(fake: type[FakeChild], tmp_path: Path) -> None:
-    sweep({**GRID, "time_budget_s": 2.0}, tmp_path)
-    grid = Grid(
-        **{
-            name: tuple(v) if isinstance(v, list) else v
-            for name, v in GRID.items()
-            if name in Grid.__dataclass_fields__
-        }
-    )
-    told = estimate(grid, SweepSettings(contenders=("custom", "official"), time_budget_s=2.0))
-    seconds = sum(request["budget_s"] for request in fake.asked if request["request"] == "ceilings")
-    assert seconds == pytest.approx(2 * 0.03 * told.seconds)
+@pytest.mark.parametrize("time_budget_s", [0.02, 9.0])
+def test_a_sweep_spends_on_its_ceilings_what_its_estimate_says(
+    fake: type[FakeChild], tmp_path: Path, time_budget_s: float
+) -> None:
+    told: list[float] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, Started):
+            told.append(event.estimate.seconds)
+
+    sweep({**GRID, "time_budget_s": time_budget_s}, tmp_path, on_event=listen)
+    budgets = [request["budget_s"] for request in fake.asked if request["request"] == "ceilings"]
+    assert budgets == [ceilings_seconds(told[0])] * 2
+    assert sum(budgets) < 0.07 * told[0]

@@ -18,9 +18,9 @@ def test_a_bare_url_asks_for_the_quick_preset():
     assert asked.settings == SweepSettings(time_budget_s=0.2)
 
 
-def test_the_quick_preset_takes_about_twenty_seconds_on_two_threads():
+def test_the_quick_preset_takes_less_than_half_a_minute_on_two_threads():
     asked = wish({})
-    assert estimate(asked.grid, asked.settings, threads=2).seconds == pytest.approx(20, rel=0.15)
+    assert 15 < estimate(asked.grid, asked.settings, threads=2).seconds < 28
 
 
 @pytest.mark.parametrize("preset", PRESETS)

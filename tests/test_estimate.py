@@ -28,21 +28,49 @@ def test_points_rows_and_invalid_ones_are_counted() -> None:
 def test_time_is_the_budget_of_contenders_and_clones_plus_the_calls_outside() -> None:
     settings = SweepSettings(contenders=("custom", "official"), time_budget_s=2.0)
     point = make_workload()
-    outside = workload_seconds(point, settings) - 3 * 2.0
-    assert outside == pytest.approx(module.WORKLOAD_OVERHEAD_S + 2 * module.UNTIMED_CALLS * call_seconds(point))
+    outside = workload_seconds(point, settings) - module.TIMED_SHARE * 3 * 2.0
+    once_each = module.CONTENDER_OVERHEAD_S + module.UNTIMED_CALLS * call_seconds(point)
+    assert outside == pytest.approx(module.WORKLOAD_OVERHEAD_S + 2 * once_each)
 
 
 def test_replicates_multiply_the_time_and_invalid_points_cost_none() -> None:
-    once, thrice = (estimate(SMALL, SweepSettings(replicates=replicates)).seconds for replicates in (1, 3))
+    once, thrice = (without_ceilings(SMALL, SweepSettings(replicates=replicates)) for replicates in (1, 3))
     assert thrice == pytest.approx(3 * once)
     only_valid = estimate(Grid(batch_size=(2,), seq_len=(5, 7), num_heads=(2,), d_model=10), SweepSettings())
-    assert once == pytest.approx(only_valid.seconds)
+    assert estimate(SMALL, SweepSettings()).seconds == pytest.approx(only_valid.seconds)
+
+
+def without_ceilings(grid: Grid, settings: SweepSettings) -> float:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ceilings_seconds", lambda _: 0.0)
+        return estimate(grid, settings).seconds
+
+
+@pytest.mark.parametrize(("time_budget_s", "each"), [(0.5, 0.03), (500.0, None)])
+def test_ceilings_are_measured_twice_for_a_small_part_of_the_time_or_a_second(
+    time_budget_s: float, each: float | None
+) -> None:
+    settings = SweepSettings(time_budget_s=time_budget_s)
+    rest = without_ceilings(SMALL, settings)
+    assert estimate(SMALL, settings).seconds - rest == pytest.approx(2 * (rest * each if each else 1.0))
+
+
+def test_a_grid_without_a_valid_point_has_no_ceilings_measured() -> None:
+    invalid = Grid(num_heads=(3,), d_model=10)
+    assert estimate(invalid, SweepSettings()).seconds == without_ceilings(invalid, SweepSettings())
+
+
+def test_a_small_sweep_is_told_to_take_the_time_that_one_took() -> None:
+    # 20 s were seen, on two threads that others used as well; its timed rounds alone are 4.8 s.
+    grid = Grid(batch_size=(1,), seq_len=(16, 32), num_heads=(2,), d_model=64)
+    told = estimate(grid, SweepSettings(time_budget_s=0.2, replicates=2), threads=2)
+    assert 12 < told.seconds < 22
 
 
 def test_the_time_limit_is_a_minute_at_least_many_times_the_estimate_or_as_asked() -> None:
     assert estimate(SMALL, SweepSettings(time_budget_s=0.02)).time_limit_s == 60.0
     slow = estimate(SMALL, SweepSettings(contenders=("official",), time_budget_s=100.0))
-    assert slow.time_limit_s == pytest.approx(20 * 100, rel=0.01)
+    assert slow.time_limit_s == pytest.approx(20 * module.TIMED_SHARE * 100, rel=0.01)
     assert estimate(SMALL, SweepSettings(time_limit_s=3.5)).time_limit_s == 3.5
 
 
