@@ -62,7 +62,12 @@ def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[An
     help="A layer of your own: a class, a factory or an instance in a file. May be repeated, and given beside "
     "--contenders; alone it is measured with its reference.  [default: none]",
 )
-@_option("reference", "NAME", "What your own layers stand next to: official, official-fused, official-fastpath.", "official")
+@_option(
+    "reference",
+    "NAME",
+    "What your own layers are compared with: official, official-fused, official-fastpath.",
+    "official",
+)
 @_option("device", "NAME", "auto (the best of CUDA, XPU, MPS, CPU), cpu, cuda:0, ….", "auto")
 @_option("threads", "N", "Threads torch computes with.", "torch's own choice")
 @_option("seed", "N", "Seed of weights, input and order.", "42")
