@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import ctypes
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,8 +15,9 @@ from made_up_runs import FakeChild, measured_points
 from torch.utils.flop_counter import FlopCounterMode
 
 from profiling.ceilings import ceilings_of, ceilings_seconds
-from profiling.child_process import ChildDied, ChildStopped, MeasuringError
+from profiling.child_process import ChildDied, ChildStopped, MeasuringError, child_environment
 from profiling.costs import MIB
+from profiling.environment import ROOT
 from profiling.events import Started, StepFinished
 from profiling.measuring import ceilings as module
 from profiling.measuring.answers import Answerer
@@ -172,6 +176,19 @@ def test_what_torch_cannot_do_is_empty_and_the_rest_is_there(error: Exception, m
     assert found["copy_gb_per_s"] is None
 
 
+@pytest.mark.usefixtures("light")
+def test_a_side_for_which_there_is_no_memory_leaves_what_the_smaller_ones_gave(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = module._tensors
+
+    def refuse(dtype: str, device: Any, *shapes: tuple[int, ...]) -> Any:
+        if max(shapes[0]) >= 1024:
+            raise RuntimeError("can't allocate memory: you tried to allocate 67108864 bytes")
+        return real(dtype, device, *shapes)
+
+    monkeypatch.setattr(module, "_tensors", refuse)
+    assert matmul_rate("float32", Machine({256: 300.0, 512: 400.0, 1024: 500.0}), 0.5) == pytest.approx(400.0)
+
+
 @pytest.mark.usefixtures("small")
 def test_a_bug_is_not_taken_for_a_machine_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "matmul_rate", lambda *_: 1 / 0)
@@ -227,6 +244,41 @@ def test_what_is_multiplied_is_normal_numbers_in_one_block_of_its_own(dtype: str
     assert one.untyped_storage().nbytes() == BLOCK_BYTES
     assert one.double().std().item() == pytest.approx(1.0, abs=0.02)
     assert one.double().mean().item() == pytest.approx(0.0, abs=0.02)
+
+
+HEAP_SCRIPT = """
+import ctypes, torch
+from profiling.measuring.ceilings import measure_ceilings
+from profiling.measuring.devices import Cpu
+
+class Heap(ctypes.Structure):
+    # What glibc's mallinfo2 tells, in bytes; hblkhd: of blocks that are mapped on their own.
+    names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    _fields_ = [(name, ctypes.c_size_t) for name in names]
+
+libc = ctypes.CDLL(None)
+libc.mallinfo2.restype = Heap
+
+def is_mapped():
+    before = libc.mallinfo2().hblkhd
+    block = torch.empty(5 * 2**20, dtype=torch.uint8)
+    return libc.mallinfo2().hblkhd - before >= block.nbytes
+
+torch.set_num_threads(1)
+measure_ceilings(Cpu(), ["float32", "float64"], budget_s=0.05)
+print(is_mapped())
+torch.empty(30 * 2**20, dtype=torch.uint8)  # the control: freed at once, and of a size that glibc learns from
+print(is_mapped())
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc from 2.33 on tells of its heap so")
+def test_they_leave_no_trace_in_a_heap_as_it_comes() -> None:
+    environment = child_environment("as-is") | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", HEAP_SCRIPT], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
 
 
 # -- the request, and the sweep that makes it -------------------------------------------------------------------------

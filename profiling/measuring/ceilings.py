@@ -32,7 +32,10 @@ MAX_SAMPLES = 1000
 # Blocks of at least this size leave no trace in a heap as it comes: glibc maps them on their own, gives them back, and
 # does not learn from them what to keep, as it does from smaller ones. The layers come after.
 BLOCK_BYTES = 64 * MIB
-NUM_RANDOM = 2**16
+# Drawn numbers; small enough for the same reason, and a prime, so that the rows of a matrix differ.
+NUM_RANDOM = 16_381
+# What torch and devices raise where they cannot: also for no memory, and TypeError where MPS refuses float64.
+CANNOT = (RuntimeError, MemoryError, TypeError)
 
 Call = Callable[[], object]
 
@@ -62,7 +65,12 @@ def matmul_rate(dtype: str, device: Device, budget_s: float) -> float:
     """The best rate of a matrix product, in GFLOP/s: square ones, and ones like a layer's projections."""
     best, spent = None, 0.0
     for side in SIDES:
-        calls = _products(side, dtype, device)
+        try:
+            calls = _products(side, dtype, device)
+        except CANNOT:
+            if best is None:
+                raise
+            break
         tried = [_try(call, 2 * side**3, device, budget_s / 4 / len(SIDES)) for call in calls]
         best = max([best, *tried] if best else tried, key=lambda trial: trial.rate)
         spent += sum(trial.spent_s for trial in tried)
@@ -146,5 +154,5 @@ def _if_possible(measure: Callable[[], float]) -> float | None:
     """What is measured, or None where torch or the device cannot: no memory, or no such element type there."""
     try:
         return measure()
-    except (RuntimeError, MemoryError, TypeError):  # TypeError: how MPS refuses float64
+    except CANNOT:
         return None
