@@ -75,7 +75,7 @@ def test_a_child_says_what_it_runs_on(child: MeasuringChild) -> None:
     answer = child.ask(ENVIRONMENT, limit_s=120)
     assert answer["device"] == "cpu"
     assert answer["devices"][-1]["name"] == "cpu"
-    assert set(answer["sources"]) == {"custom", "custom-fused", "official", "official-fused"}
+    assert {"custom", "custom-fused", "official", "official-fused"} <= set(answer["sources"])
 
 
 def test_a_request_that_cannot_be_served_is_answered_with_a_sentence(child: MeasuringChild) -> None:

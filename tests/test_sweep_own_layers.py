@@ -71,7 +71,8 @@ def test_a_run_is_resumed_from_any_folder(
     monkeypatch.chdir("/")
     assert sweep({}, tmp_path / "run", resume=True).state == "finished"
     assert measured_points(fake.asked) == [7]
-    assert fake.asked[-1]["layers"] == {"mine.py:Right": f"{mine}:Right"}
+    (layers,) = [request["layers"] for request in fake.asked if request["request"] == "measure"]
+    assert layers == {"mine.py:Right": f"{mine}:Right"}
 
 
 def test_another_file_of_the_same_name_is_not_taken_for_the_one_that_was_measured(
