@@ -28,7 +28,7 @@ MAX_X_TICKS = 8
 EDGE = 0.14
 
 
-DRAWN = {"dtype", "mode", "bias", "causal", "status", "status_reason", "speedup", *hover_text.COLUMNS}
+DRAWN = {"point", "dtype", "mode", "bias", "causal", "status", "status_reason", "speedup", *hover_text.COLUMNS}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,6 +137,7 @@ def _add_series(
                 for row, is_grey in zip(rows.to_dict("records"), greyed, strict=True)
             ],
             hovertemplate="%{text}<extra></extra>",
+            customdata=rows["point"].tolist(),  # what a click on a mark is about
         ),
         **place,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -128,13 +129,21 @@ def _choose_view(run: Run, tabs: Mapping[str, Any], chosen: str) -> View:
 def _show_chart(run: Run, table: pd.DataFrame, metric: Metric, view: View, name: str) -> None:
     panels = panel_values(run, view)
     figure = line_chart(table, metric, view, values_of(run), panels)
-    st.plotly_chart(figure, key=f"chart_{name}", config=CHART_CONFIG, alt=takeaway.of_lines(table, metric, name))
+    key = f"chart_{name}"
+    st.plotly_chart(
+        figure,
+        key=key,
+        config=CHART_CONFIG,
+        alt=takeaway.of_lines(table, metric, name),
+        on_select=functools.partial(sample_panel.open_clicked, run, key, SAMPLES_TAB),
+        selection_mode="points",
+    )
     if len(panels) > MAX_PANELS:
         st.caption(f"The first {MAX_PANELS} of {len(panels)} panels: choose one axis under Panels.")
-    if metric.compares and (told := claim_text.caption(table)):
-        st.caption(told)
+    told = [claim_text.caption(table)] if metric.compares else []
     if metric.compares and takeaway.has_failing(table):
-        st.caption("Grey marks do not count: at that shape the layer does not pass the check.")
+        told.append("Grey marks do not count: at that shape the layer does not pass the check.")
+    st.caption(" ".join([*filter(None, told), "A click on a mark opens its samples."]))
 
 
 def _show_map(run: Run, table: pd.DataFrame, view: View) -> None:

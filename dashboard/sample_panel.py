@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,6 +51,25 @@ def _choose(place: Any, axis: str, values: tuple[Any, ...], default: Any) -> Any
         width=150,
     )
     return options.get(chosen, default if default in values else values[0])
+
+
+def open_clicked(run: Run, chart: str, tab: str) -> None:
+    """Opens the samples of the point whose mark was clicked; called back when a chart's selection changes.
+
+    Args:
+        run: which run the chart shows.
+        chart: the chart's key; its marks carry the number of their point.
+        tab: the name of the tab that holds the samples.
+    """
+    selection = st.session_state.get(chart)
+    marks = selection["selection"]["points"] if selection else []
+    number = next((mark["customdata"] for mark in marks if "customdata" in mark), None)
+    if not isinstance(number, int) or not 1 <= number <= run.grid.num_points:
+        return
+    workload = next(itertools.islice(run.grid.workloads(), number - 1, None))
+    st.session_state[session.TAB] = tab
+    for axis in run.grid.swept_axes():
+        st.session_state[session.sample(axis)] = axis_value(axis, getattr(workload, axis))
 
 
 def show(run: Run, table: pd.DataFrame, point: Point) -> None:

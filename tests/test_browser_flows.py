@@ -169,6 +169,22 @@ def test_the_samples_of_a_chosen_point_are_drawn_and_the_choice_is_in_the_link(w
     expect(watched.get_by_test_id("stCode").last).to_contain_text("--seq-len 16")
 
 
+def test_a_click_on_a_mark_opens_the_samples_of_its_point(watched, server):
+    watched.set_viewport_size({"width": 1440, "height": 1400})  # so that nothing has to be scrolled
+    watched.goto(server.url("run=example"))
+    expect(watched.locator(".st-key-check_custom")).to_contain_text("pass")  # and nothing moves any more
+    mark = watched.locator(".js-plotly-plot .scatterlayer .point").first  # of the first panel: heads 4, seq_len 16
+    expect(mark).to_be_visible()
+    box = mark.bounding_box()
+    watched.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(watched.locator(".js-plotly-plot .hoverlayer").first).to_contain_text("seq_len 16")
+    watched.mouse.down()
+    watched.mouse.up()
+    expect(watched.get_by_role("tab", name="Samples")).to_have_attribute("aria-selected", "true")
+    expect(watched).to_have_url(re.compile(r"sample_seq_len=16\b"))
+    expect(watched.get_by_test_id("stCode").last).to_contain_text("--seq-len 16 --num-heads 4")
+
+
 def test_on_a_phone_the_result_comes_before_the_controls(watched, server):
     watched.set_viewport_size({"width": 390, "height": 844})
     watched.goto(server.url("run=example"))

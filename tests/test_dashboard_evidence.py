@@ -126,6 +126,24 @@ def test_a_closed_samples_tab_reads_nothing(results, monkeypatch):
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("marks", "opened_at"),
+    [
+        ([{"customdata": 3}], {"tab": "Samples", "sample_seq_len": "16", "sample_num_heads": "8"}),
+        ([{"x": 1}, {"customdata": 2}], {"tab": "Samples", "sample_seq_len": "32", "sample_num_heads": "4"}),
+        ([], {}),
+        ([{"customdata": 99}], {}),
+        ([{"customdata": "sneaky"}], {}),
+    ],
+)
+def test_a_click_on_a_mark_opens_the_samples_of_its_point(results, monkeypatch, marks, opened_at):
+    run = make_run(results / "r", grid=GRID)
+    state = {"chart_Latency": {"selection": {"points": marks}}}
+    monkeypatch.setattr(sample_panel.st, "session_state", state)
+    sample_panel.open_clicked(run, "chart_Latency", "Samples")
+    assert {key: value for key, value in state.items() if key != "chart_Latency"} == opened_at
+
+
 def test_the_speedup_chart_says_what_its_marks_mean(results):
     make_run(results / "r", grid=GRID, settings=FIVE)
     assert "Bars: 95 % interval across replicates" in text(opened(latency_as="speed-up"))
