@@ -14,7 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 OURS = ("mha", "profiling", "dashboard")
 # What pulls torch in, or is torch.
 TORCH = ("torch", "mha", "profiling.measuring")
-PRINTERS = {"profiling/cli.py", "profiling/progress.py", "mha/__main__.py"}
+PRINTERS = {
+    "mha/__main__.py",
+    "profiling/cli.py",
+    "profiling/exits.py",
+    "profiling/progress.py",
+    "profiling/self_test/command.py",
+}
 
 
 def imports(source: str, module: str) -> Iterator[tuple[str, str]]:
