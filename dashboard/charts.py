@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -16,9 +15,10 @@ from dashboard import claim_marks, formatting, hover_text
 from dashboard.axes import CONTENDER, SIZES, View, label
 from dashboard.claim_text import claims_difference
 from dashboard.layers import names_of
-from dashboard.marks import Floor, add_marks, floor_of, is_finite, log_ticks, top_of
+from dashboard.marks import add_marks, is_finite
 from dashboard.metrics import Metric, counts_in_mean, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
+from dashboard.scales import Scale, scale_of, show_scale
 
 PANEL_HEIGHT = 220
 HEADER_HEIGHT = 106
@@ -29,18 +29,6 @@ EDGE = 0.14
 
 
 DRAWN = {"point", "dtype", "mode", "bias", "causal", "status", "status_reason", "speedup", *hover_text.COLUMNS}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Scale:
-    """What all panels of a figure share on their y axis, in the axis's own unit."""
-
-    unit: str
-    factor: float
-    is_log: bool
-    floor: Floor | None
-    top: float
-    ticks: tuple[float, ...] = ()
 
 
 def line_chart(
@@ -87,20 +75,6 @@ def select(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
     return table
 
 
-def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
-    """The unit that a typical value reads best in, and where zeros and failures are drawn."""
-    values = [float(value) for value in rows[metric.column].dropna()]
-    positive = sorted(value for value in values if value > 0 and math.isfinite(value))
-    unit, factor = metric.unit(positive[len(positive) // 2] if positive else None)
-    drawn = [value * factor for value in positive]
-    if metric.compares:
-        drawn += [float(value) for name in ("speedup_low", "speedup_high") for value in rows[name].dropna()]
-    floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
-    top = top_of(drawn, metric, is_log=is_log)
-    ticks = tuple(log_ticks(drawn)) if is_log else ()
-    return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top, ticks=ticks)
-
-
 def _add_series(
     figure: go.Figure,
     rows: pd.DataFrame,
@@ -144,11 +118,10 @@ def _add_series(
 
 
 def _symbols(rows: pd.DataFrame, metric: Metric, style: Style) -> str | list[str]:
-    """The series' mark; of a comparison that claims no difference a hollow one."""
+    """The series' mark; in a comparison full or hollow."""
     if not metric.compares:
         return style.symbol
-    hollow = claim_marks.hollow(style.symbol)
-    return [style.symbol if is_claimed else hollow for is_claimed in claims_difference(rows)]
+    return [claim_marks.mark(style.symbol, is_claimed=is_claimed) for is_claimed in claims_difference(rows)]
 
 
 def _band(rows: pd.DataFrame, metric: Metric, scale: Scale, style: Style, name: str, x: list[Any]) -> go.Scatter:
@@ -178,7 +151,7 @@ def _finish(
     if metric.line is not None:
         _add_line(figure, metric.line[0] * scale.factor, metric.line[1], is_log=scale.is_log)
     _x_axes(figure, view, axes, shown)
-    _y_axes(figure, scale)
+    show_scale(figure, scale)
     height = -(-len(shown) // _columns(shown)) * PANEL_HEIGHT + HEADER_HEIGHT
     title = metric.title + (f", {scale.unit}" if scale.unit else "")
     figure.update_annotations(font_size=12)
@@ -237,18 +210,6 @@ def _x_axes(figure: go.Figure, view: View, axes: Mapping[str, Sequence[Any]], sh
     if ticks:
         figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=[str(value) for value in ticks])
     figure.update_xaxes(type="log" if view.log_x else "linear")
-
-
-def _y_axes(figure: go.Figure, scale: Scale) -> None:
-    if not scale.is_log:
-        figure.update_yaxes(rangemode="tozero")
-        return
-    figure.update_yaxes(type="log", exponentformat="power", nticks=6)
-    if scale.ticks and scale.floor is None:
-        texts = [f"{tick:,.6g}" for tick in scale.ticks]
-        figure.update_yaxes(tickmode="array", tickvals=scale.ticks, ticktext=texts)
-    if scale.floor is not None:
-        figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)
 
 
 def _grid(shown: list[Mapping[str, Any]], names: Mapping[str, str], *, shared_y: bool) -> go.Figure:

@@ -24,9 +24,10 @@ def bars(rows: pd.DataFrame, color: str) -> dict[str, Any]:
     }
 
 
-def hollow(symbol: str) -> str:
-    """The same mark with nothing in it."""
-    return symbol if symbol.endswith("-open") else f"{symbol}-open"
+def mark(symbol: str, *, is_claimed: bool) -> str:
+    """The mark of a series, full where a difference is claimed and hollow where none is, however it looks elsewhere."""
+    full = symbol.removesuffix("-open")
+    return full if is_claimed else f"{full}-open"
 
 
 def add_noise_floor(figure: go.Figure, rows: pd.DataFrame, x: str, at: Any, place: dict[str, int]) -> None:

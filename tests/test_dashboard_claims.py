@@ -66,6 +66,15 @@ def test_only_a_claimed_difference_has_a_full_mark(run, table):
     assert list(named(drawn(run, table), "custom").marker.symbol) == ["circle"] + ["circle-open"] * 3
 
 
+def test_a_contender_whose_mark_is_hollow_elsewhere_is_full_where_it_claims_a_difference(tmp_path):
+    settings = SweepSettings(contenders=("official-fastpath",), replicates=5)
+    changes = {(1, "official-fastpath"): {"speedup": 1.5}, (2, "official-fastpath"): {"speedup": 1.0}}
+    grid = Grid(batch_size=(2,), seq_len=(3, 5), num_heads=(1,), d_model=13, device="cpu")
+    run = make_run(tmp_path / "r", grid=grid, settings=settings, changes=changes)
+    symbols = named(drawn(run, load_run(tmp_path / "r")), "official-fastpath").marker.symbol
+    assert [symbol.endswith("-open") for symbol in symbols] == [False, True]
+
+
 def test_the_noise_floor_is_a_band_around_one_that_is_as_far_up_as_down(run, table):
     band = named(drawn(run, table), "noise floor")
     assert list(band.x) == [3, 5, 7, 11, 11, 7, 5, 3]

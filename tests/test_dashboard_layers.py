@@ -61,6 +61,11 @@ def test_a_layer_has_a_name_and_a_file_and_a_built_in_one_has_a_name():
     assert (name_of("custom-fused"), file_of("custom-fused")) == ("custom-fused", "")
 
 
+def test_a_compiled_layer_is_named_as_such_and_has_the_file_of_the_layer_within():
+    assert (name_of("compiled:custom"), file_of("compiled:custom")) == ("compiled:custom", "")
+    assert (name_of("compiled:b.py:B.C"), file_of("compiled:b.py:B.C")) == ("compiled:B.C", "b.py")
+
+
 def test_a_name_that_two_layers_share_is_told_in_full():
     assert names_of(["custom", "a.py:A", "b.py:A", "b.py:B", "a.py:A"]) == {
         **{"custom": "custom", "a.py:A": "a.py:A", "b.py:A": "b.py:A", "b.py:B": "B"}

@@ -1,0 +1,51 @@
+"""The y axis that all panels of a line chart share: its unit, its ticks, and where zeros and failures are drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from dashboard.marks import Floor, floor_of, log_ticks, top_of
+from dashboard.metrics import Metric
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale:
+    """What all panels of a figure share on their y axis, in the axis's own unit."""
+
+    unit: str
+    factor: float
+    is_log: bool
+    floor: Floor | None
+    top: float
+    ticks: tuple[float, ...] = ()
+
+
+def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
+    """The unit that a typical value reads best in, and where zeros and failures are drawn."""
+    values = [float(value) for value in rows[metric.column].dropna()]
+    positive = sorted(value for value in values if value > 0 and math.isfinite(value))
+    unit, factor = metric.unit(positive[len(positive) // 2] if positive else None)
+    drawn = [value * factor for value in positive]
+    if metric.compares:
+        drawn += [float(value) for name in ("speedup_low", "speedup_high") for value in rows[name].dropna()]
+    floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
+    top = top_of(drawn, metric, is_log=is_log)
+    ticks = tuple(log_ticks(drawn)) if is_log else ()
+    return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top, ticks=ticks)
+
+
+def show_scale(figure: go.Figure, scale: Scale) -> None:
+    """Puts a scale on the y axes of all panels."""
+    if not scale.is_log:
+        figure.update_yaxes(rangemode="tozero")
+        return
+    figure.update_yaxes(type="log", exponentformat="power", nticks=6)
+    if scale.ticks and scale.floor is None:
+        texts = [f"{tick:,.6g}" for tick in scale.ticks]
+        figure.update_yaxes(tickmode="array", tickvals=scale.ticks, ticktext=texts)
+    if scale.floor is not None:
+        figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)
