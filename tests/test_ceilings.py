@@ -11,23 +11,16 @@ from typing import Any
 
 import pytest
 import torch
-from made_up_runs import FakeChild, measured_points
 from torch.utils.flop_counter import FlopCounterMode
 
-from profiling.ceilings import ceilings_of, ceilings_seconds
-from profiling.child_process import ChildDied, ChildStopped, MeasuringError, child_environment
+from profiling.child_process import child_environment
 from profiling.costs import MIB
 from profiling.environment import ROOT
-from profiling.events import Started, StepFinished
 from profiling.measuring import ceilings as module
 from profiling.measuring.answers import Answerer
 from profiling.measuring.ceilings import BLOCK_BYTES, SIDES, copy_rate, matmul_rate, measure_ceilings
 from profiling.measuring.devices import Cpu
 from profiling.protocol import Marker, Running, encode
-from profiling.runs import read_run
-from profiling.stopping import StopSwitch
-from profiling.sweep import sweep
-from profiling.table import load_run
 
 # 2 · 256³: the operations of the smallest product.
 SMALLEST_FLOP = 33_554_432
@@ -281,40 +274,7 @@ def test_they_leave_no_trace_in_a_heap_as_it_comes() -> None:
     assert done.stdout.split() == ["True", "False"]
 
 
-# -- the request, and the sweep that makes it -------------------------------------------------------------------------
-
-GRID: dict[str, Any] = {
-    "batch_size": [3],
-    "seq_len": [5, 7],
-    "num_heads": [2],
-    "d_model": 10,
-    "dtype": ["float32", "float64"],
-    "device": "cpu",
-    "threads": 1,
-    "contenders": ["custom", "official"],
-    "time_budget_s": 0.02,
-}
-EARLY = {"matmul_gflop_per_s": {"float32": 97.0, "float64": 41.0}, "copy_gb_per_s": 17.0}
-LATE = {"matmul_gflop_per_s": {"float32": 89.0, "float64": 43.0}, "copy_gb_per_s": 19.0}
-BEST = {"float32": (97.0, 19.0), "float64": (43.0, 19.0)}
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
-    return FakeChild
-
-
-def best_of(folder: Path) -> dict[str, Any]:
-    environment = read_run(folder).environment
-    return {dtype: ceilings_of(environment, dtype) for dtype in GRID["dtype"]}
-
-
-def requests(fake: type[FakeChild]) -> list[str]:
-    return [request["request"] for request in fake.asked]
+# -- the request -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("small")
@@ -330,99 +290,3 @@ def test_the_child_answers_the_ceilings_with_the_threads_that_it_is_given(
     assert answer["matmul_gflop_per_s"].keys() == {"bfloat16"}
     assert answer["copy_gb_per_s"] > 0
     assert Marker(tmp_path / "running").read() == Running("ceilings", "")
-
-
-def test_a_sweep_measures_the_ceilings_first_and_last_and_keeps_both_and_the_best(
-    fake: type[FakeChild], tmp_path: Path
-) -> None:
-    fake.ceilings = [dict(EARLY), dict(LATE)]
-    sweep(GRID, tmp_path)
-    assert requests(fake) == ["environment", "ceilings", *["measure"] * 4, "ceilings"]
-    asked = fake.asked[1]
-    assert (asked["device"], asked["dtypes"], asked["threads"]) == ("cpu", ["float32", "float64"], 1)
-    assert 0.1 <= asked["budget_s"] <= 1.0
-    assert best_of(tmp_path) == BEST
-    moments = read_run(tmp_path).environment["ceilings"]["measured"]
-    assert [{name: moment[name] for name in EARLY} for moment in moments] == [EARLY, LATE]
-    assert load_run(tmp_path)["matmul_gflop_per_s"].tolist() == [97.0] * 4 + [43.0] * 4
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [
-        ChildDied("oom", "planted", Running("ceilings", "")),
-        ChildDied("timeout", "gave no answer within 60 s and was ended", Running("ceilings", "")),
-        MeasuringError("no such device"),
-    ],
-)
-def test_a_sweep_that_cannot_measure_them_does_without_and_starts_a_fresh_child(
-    fake: type[FakeChild], tmp_path: Path, failure: Exception
-) -> None:
-    fake.ceilings = [failure, dict(LATE)]
-    assert sweep(GRID, tmp_path).state == "finished"
-    assert requests(fake) == ["environment", "ceilings", "environment", *["measure"] * 4, "ceilings"]
-    assert load_run(tmp_path)["status"].tolist() == ["ok"] * 8
-    assert best_of(tmp_path) == {"float32": (89.0, 19.0), "float64": (43.0, 19.0)}
-
-
-def test_the_stop_switch_works_while_they_are_measured(fake: type[FakeChild], tmp_path: Path) -> None:
-    fake.ceilings = [ChildStopped()]
-    stop = StopSwitch()
-    run = sweep(GRID, tmp_path, stop=stop)
-    assert (run.state, measured_points(fake.asked)) == ("stopped", [])
-    fake.reset()
-    fake.ceilings = [dict(EARLY), dict(LATE)]
-    assert sweep({}, tmp_path, resume=True).state == "finished"
-    assert best_of(tmp_path) == BEST
-
-
-def test_a_stop_after_the_last_point_finds_everything_measured(fake: type[FakeChild], tmp_path: Path) -> None:
-    fake.ceilings = [dict(EARLY), ChildStopped()]
-    assert sweep(GRID, tmp_path).state == "finished"
-    assert best_of(tmp_path)["float32"] == (97.0, 17.0)
-
-
-def test_a_resumed_run_keeps_the_best_of_all_its_moments(fake: type[FakeChild], tmp_path: Path) -> None:
-    stop = StopSwitch()
-
-    def after_one(event: object) -> None:
-        if isinstance(event, StepFinished):
-            stop.request("by hand")
-
-    fake.ceilings = [dict(EARLY)]
-    assert sweep(GRID, tmp_path, stop=stop, on_event=after_one).state == "stopped"
-    fake.reset()
-    fake.ceilings = [{}, dict(LATE)]
-    assert sweep({}, tmp_path, resume=True).state == "finished"
-    assert best_of(tmp_path) == BEST
-    assert len(read_run(tmp_path).environment["ceilings"]["measured"]) == 3
-
-
-def test_where_nothing_is_left_to_measure_ceilings_are_not_measured_either(
-    fake: type[FakeChild], tmp_path: Path
-) -> None:
-    fake.ceilings = [dict(EARLY), dict(LATE)]
-    sweep(GRID, tmp_path)
-    fake.reset()
-    sweep({}, tmp_path, resume=True)
-    assert requests(fake) == ["environment"]
-    assert best_of(tmp_path) == BEST
-    fake.reset()
-    sweep({**GRID, "num_heads": [3]}, tmp_path / "invalid")
-    assert requests(fake) == ["environment"]
-
-
-@pytest.mark.parametrize("time_budget_s", [0.02, 9.0])
-def test_a_sweep_spends_on_its_ceilings_what_its_estimate_says(
-    fake: type[FakeChild], tmp_path: Path, time_budget_s: float
-) -> None:
-    told: list[float] = []
-
-    def listen(event: object) -> None:
-        if isinstance(event, Started):
-            told.append(event.estimate.seconds)
-
-    sweep({**GRID, "time_budget_s": time_budget_s}, tmp_path, on_event=listen)
-    budgets = [request["budget_s"] for request in fake.asked if request["request"] == "ceilings"]
-    assert budgets == [ceilings_seconds(told[0])] * 2
-    assert sum(budgets) < 0.07 * told[0]

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from made_up_runs import ENVIRONMENT, lost_row, make_row, make_run, make_workload, write_run
+from made_up_runs import ENVIRONMENT, lost_row, make_row, make_workload, write_run
 
-from profiling.ceilings import MAX_SECONDS, MIN_SECONDS, ceilings_of, ceilings_seconds, kept_ceilings, with_ceilings
 from profiling.roofline import roofline_cells, warning_of
 from profiling.table import load_run
 
@@ -112,50 +110,3 @@ def test_a_run_without_ceilings_is_read_and_has_them_empty(tmp_path: Path) -> No
     for name in ("matmul_gflop_per_s", "copy_gb_per_s", "roofline_fraction"):
         assert table[name][0] is pd.NA
     assert table["arithmetic_intensity"][0] > 0
-
-
-# -- what a run keeps -------------------------------------------------------------------------------------------------
-
-
-def test_of_each_ceiling_the_best_moment_stands_and_every_moment_is_kept() -> None:
-    first = {"matmul_gflop_per_s": {"float32": 90.0, "float16": None}, "copy_gb_per_s": 21.0}
-    second = {"matmul_gflop_per_s": {"float32": 97.0, "float16": 11.0}, "copy_gb_per_s": None}
-    environment = with_ceilings(with_ceilings(ENVIRONMENT, first, "early"), second, "late")
-    assert environment["ceilings"] == {
-        "matmul_gflop_per_s": {"float32": 97.0, "float16": 11.0},
-        "copy_gb_per_s": 21.0,
-        "measured": [{"measured_at": "early", **first}, {"measured_at": "late", **second}],
-    }
-    assert {name: environment[name] for name in ENVIRONMENT} == ENVIRONMENT
-    assert json.loads(json.dumps(environment)) == environment
-
-
-def test_a_moment_that_gave_nothing_takes_nothing_away() -> None:
-    kept = with_ceilings(with_ceilings(ENVIRONMENT, CEILINGS, "early"), {}, "late")
-    assert ceilings_of(kept, "float32") == (100.0, 20.0)
-    assert ceilings_of(with_ceilings(ENVIRONMENT, {}, "only"), "float32") == (None, None)
-
-
-@pytest.mark.parametrize("broken", ["fast", True, -3.0, 0, float("nan"), float("inf"), None, [97.0]])
-def test_a_ceiling_that_is_no_rate_is_none(broken: object) -> None:
-    environment = {"ceilings": {"matmul_gflop_per_s": {"float32": broken}, "copy_gb_per_s": broken, "measured": broken}}
-    assert ceilings_of(environment, "float32") == (None, None)
-    assert ceilings_of(with_ceilings(environment, CEILINGS, "late"), "float32") == (100.0, 20.0)
-
-
-def test_a_resumed_run_takes_over_its_ceilings_and_nothing_else() -> None:
-    assert kept_ceilings(MEASURED) == {"ceilings": CEILINGS}
-    assert kept_ceilings(ENVIRONMENT) == {}
-
-
-def test_ceilings_take_a_small_part_of_a_short_sweep_and_no_more_than_a_second_of_a_long_one() -> None:
-    assert ceilings_seconds(20.0) == pytest.approx(0.6)
-    assert ceilings_seconds(0.5) == MIN_SECONDS
-    assert ceilings_seconds(36_000.0) == MAX_SECONDS == 1.0
-
-
-def test_a_run_with_ceilings_is_read_back_as_it_was_written(tmp_path: Path) -> None:
-    from profiling.runs import read_run
-
-    write_run(tmp_path, [], environment=MEASURED)
-    assert read_run(tmp_path).environment == make_run(environment=MEASURED).environment
