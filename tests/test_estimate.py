@@ -74,6 +74,19 @@ def test_the_time_limit_is_a_minute_at_least_many_times_the_estimate_or_as_asked
     assert estimate(SMALL, SweepSettings(time_limit_s=3.5)).time_limit_s == 3.5
 
 
+def test_compiling_has_time_of_its_own_in_the_estimate_and_room_in_the_limit() -> None:
+    plain = SweepSettings(contenders=("custom", "official", "official-fused"), time_budget_s=0.02, replicates=3)
+    compiled = SweepSettings(
+        contenders=("compiled:custom", "compiled:official", "official"), time_budget_s=0.02, replicates=3
+    )
+    # SMALL has two valid points; each of three replicates makes the compiler ready once.
+    more = 3 * (module.COMPILER_START_S + 2 * 2 * module.COMPILE_S)
+    assert estimate(SMALL, compiled).seconds - estimate(SMALL, plain).seconds == pytest.approx(more, rel=0.05)
+    least = module.TIME_LIMIT_FACTOR * (module.COMPILER_START_S + 2 * module.COMPILE_S)
+    assert estimate(SMALL, compiled).time_limit_s >= least
+    assert estimate(SMALL, plain).time_limit_s == 60.0
+
+
 def test_a_grid_without_a_valid_point_has_an_estimate_too() -> None:
     told = estimate(Grid(num_heads=(3,), d_model=10), SweepSettings())
     assert told.num_invalid == told.num_points == 4
