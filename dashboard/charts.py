@@ -20,6 +20,8 @@ from dashboard.metrics import Metric, counts_in_mean, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 from dashboard.scales import Scale, scale_of, show_scale
 
+# Of every chart on the page: no other host's button, and no selection but a click.
+CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 PANEL_HEIGHT = 220
 HEADER_HEIGHT = 106
 MAX_PANELS = 24

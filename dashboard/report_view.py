@@ -7,10 +7,10 @@ import streamlit as st
 
 from dashboard import report_tables as tables
 from dashboard import report_text as text
+from dashboard.charts import CHART_CONFIG
 from dashboard.error_map import error_map, takeaway
 from dashboard.formatting import error, ratio
 from dashboard.report_text import Report
-from dashboard.result_panel import CHART_CONFIG
 
 
 def show(report: Report) -> None:

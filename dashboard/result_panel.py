@@ -11,14 +11,13 @@ import streamlit as st
 
 from dashboard import claim_text, replicate_panel, sample_panel, session, takeaway
 from dashboard.axes import View, panel_values, values_of
-from dashboard.charts import MAX_PANELS, line_chart
+from dashboard.charts import CHART_CONFIG, MAX_PANELS, line_chart
 from dashboard.formatting import count, error, plain, ratio
 from dashboard.headline_text import claim_help, headline_caption
 from dashboard.layers import file_of, name_of
 from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
 from dashboard.report_text import code
 from dashboard.result_table import show_table
-from dashboard.sample_panel import CHART_CONFIG
 from dashboard.speedup_map import speedup_map
 from dashboard.summary import Headline, headlines, unmeasured, warned
 from dashboard.view_choice import choose_view

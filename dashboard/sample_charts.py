@@ -142,9 +142,7 @@ def ratios_chart(ratios: pd.DataFrame, medians: Sequence[Within], looks: Sequenc
     low, high = shown_range(ratios)
     _log_axis(figure, [low, high], is_cut=True)
     _add_replicates(figure, ratios)
-    _finish(
-        figure, "speed-up round by round, above 1 is faster; lines: medians", RATIOS_HEIGHT, num_entries=num_entries
-    )
+    _finish(figure, "speed-up round by round; lines: medians", RATIOS_HEIGHT, num_entries=num_entries)
     return figure
 
 
@@ -162,7 +160,8 @@ def _medians(medians: Sequence[Within], ends: pd.DataFrame, look: Look) -> go.Sc
     y: list[float | None] = []
     told: list[str] = []
     for each in drawn:
-        x += [float(ends.loc[each.replicate, "min"]) - 0.5, float(ends.loc[each.replicate, "max"]) + 0.5, None]
+        first, last = (float(ends[end].loc[each.replicate]) for end in ("min", "max"))
+        x += [first - 0.5, last + 0.5, None]
         y += [each.median, each.median, None]
         told += [f"replicate {each.replicate}: {ratio(each.median)} [{ratio(each.low)}, {ratio(each.high)}]"] * 2 + [""]
     return go.Scatter(

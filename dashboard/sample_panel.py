@@ -11,12 +11,11 @@ import streamlit as st
 
 from dashboard import sample_charts, sample_ratios, sample_text, session, store
 from dashboard.axes import values_of
+from dashboard.charts import CHART_CONFIG
 from dashboard.formatting import axis_label, axis_value, plain
 from dashboard.layers import names_of
 from dashboard.sample_charts import MOST_POSITIONS, looks_of
 from profiling.runs import Run, RunError
-
-CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 
 Point = Mapping[str, Any]
 
@@ -35,7 +34,8 @@ def default_point(run: Run, table: pd.DataFrame) -> Point:
     if measured.empty:
         return {}
     order = measured["point"] if run.state == "running" else measured["latency_median_ms"]
-    return {axis: measured.loc[order.idxmax(), axis] for axis in run.grid.swept_axes()}
+    row = measured.loc[order == order.max()].iloc[0]
+    return {axis: row[axis] for axis in run.grid.swept_axes()}
 
 
 def _choose(place: Any, axis: str, values: tuple[Any, ...], default: Any) -> Any:
@@ -139,8 +139,6 @@ def _show_words(rows: pd.DataFrame, replicates: pd.DataFrame, medians: list[samp
         st.markdown(f"⚠️ {warning}")
     conditions = sample_text.conditions(rows)
     st.dataframe(conditions, hide_index=True, key="sample_conditions", alt="What the samples were taken under.")
-    commands = sample_text.commands(rows)
-    if commands:
-        st.caption("Measure this point again:")
-    for command in commands:
+    for command, whom in sample_text.commands(rows).items():
+        st.caption(f"Measures this point again, {plain(', '.join(whom))}:")
         st.code(command, language="bash", wrap_lines=True)

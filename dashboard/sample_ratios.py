@@ -62,13 +62,13 @@ def ratios_of(placed: pd.DataFrame, references: Mapping[str, str | None]) -> pd.
 def within(ratios: pd.DataFrame) -> list[Within]:
     """The median ratio of each contender in each replicate, with its interval by order statistics."""
     found = []
-    for (contender, replicate), rows in ratios.groupby(["contender", "replicate"], sort=False):
+    for _, rows in ratios.groupby(["contender", "replicate"], sort=False):
         logs = [float(value) for value in np.log(rows["ratio"].to_numpy(dtype=float))]
         middle, half = statistics.median(logs), median_half_width(logs)
         found.append(
             Within(
-                contender=str(contender),
-                replicate=int(replicate),
+                contender=str(rows["contender"].iloc[0]),
+                replicate=int(rows["replicate"].iloc[0]),
                 num_rounds=len(logs),
                 median=math.exp(middle),
                 low=math.exp(middle - half),

@@ -104,9 +104,14 @@ def conditions(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def commands(rows: pd.DataFrame) -> list[str]:
-    """The command lines that measure the point again, each once."""
-    return list(dict.fromkeys(rows["repeat_command"].dropna().astype(str)))
+def commands(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """The command lines that measure the point again, each with the contenders whose rows name it."""
+    names = names_of(rows["contender"])
+    found: dict[str, list[str]] = {}
+    for contender, command in zip(rows["contender"], rows["repeat_command"], strict=True):
+        if pd.notna(command):
+            found.setdefault(str(command), []).append(names[contender])
+    return found
 
 
 def takeaway(rows: pd.DataFrame, samples: pd.DataFrame) -> str:

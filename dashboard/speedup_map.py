@@ -100,7 +100,7 @@ def _cell(rows: pd.DataFrame) -> Cell:
     claims_nothing = not pd.isna(row["speed_verdict"]) and row["speed_verdict"] in NO_CLAIMS
     return Cell(
         text=_text(row),
-        hover="<br>".join([*told, *verdict_lines(row)]),
+        hover="<br>".join([*told, *verdict_lines(row.to_dict())]),
         value=None if claims_nothing else math.log2(speedup),
         is_measured=True,
     )

@@ -91,7 +91,9 @@ def _number(claimed: pd.DataFrame, verdict: str) -> int:
 
 def _interval(claimed: pd.DataFrame) -> tuple[float, float] | None:
     ends = claimed[["speedup_low", "speedup_high"]].dropna()
-    return (float(ends.iloc[0, 0]), float(ends.iloc[0, 1])) if len(claimed) == 1 and len(ends) == 1 else None
+    if len(claimed) != 1 or ends.empty:
+        return None
+    return float(ends["speedup_low"].iloc[0]), float(ends["speedup_high"].iloc[0])
 
 
 def _reason(claimed: pd.DataFrame) -> str:
