@@ -79,6 +79,18 @@ def test_the_link_names_the_point_and_the_choice_changes_it(results):
     assert "--seq-len 16" in app.code[0].value
 
 
+def test_a_chosen_point_stays_while_further_ones_are_measured(results):
+    make_run(results / "r", grid=GRID, state="running", done=2, num_rounds=7)
+    app = opened(tab="Samples")
+    assert app.selectbox(key="sample_seq_len").value == "32"  # the last one measured
+    app.selectbox(key="sample_seq_len").set_value("16").run()
+    shutil.rmtree(results / "r")
+    make_run(results / "r", grid=GRID, state="running", done=4, num_rounds=7)
+    app.run()
+    assert (app.selectbox(key="sample_seq_len").value, app.selectbox(key="sample_num_heads").value) == ("16", "4")
+    assert "--seq-len 16" in app.code[0].value
+
+
 def test_a_link_to_a_point_that_the_run_does_not_have_shows_the_first_one(results):
     make_run(results / "r", grid=GRID, settings=FIVE, num_rounds=23)
     assert opened(tab="Samples", sample_seq_len="99").selectbox(key="sample_seq_len").value == "32"
