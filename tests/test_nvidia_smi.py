@@ -24,12 +24,25 @@ def tool(*answers: str | None, words: str = "") -> NvidiaSmi:
 
 def test_the_clock_is_a_number_or_unknown() -> None:
     assert tool("1980\n").clock_mhz() == 1980.0
-    for answer in (None, "", "[N/A]\n", "1980, 7\n"):
+    for answer in (None, "", "[N/A]\n", "1980, 7\n", "1980,\n"):
         assert tool(answer).clock_mhz() is None
 
 
 def test_time_spent_slower_is_added_up_by_cause() -> None:
-    assert tool("3, 5, 7, 11\n", words="counters").throttles() == {"heat": 8, "power": 18}
+    for answer in ("3, 5, 7, 11\n", "3 us, 5 us, 7 us, 11 us\n"):
+        assert tool(answer, words="counters").throttles() == {"heat": 8, "power": 18}
+
+
+def test_the_tool_is_asked_for_its_counters_by_their_names() -> None:
+    asked: list[Sequence[str]] = []
+
+    def note(arguments: Sequence[str]) -> None:
+        asked.append(arguments)
+
+    NvidiaSmi("GPU-7", note).throttles()
+    counters = "clocks_event_reasons_counters."
+    names = ("sw_thermal_slowdown", "hw_thermal_slowdown", "sw_power_cap", "hw_power_brake_slowdown")
+    assert asked[0][0] == "--query-gpu=" + ",".join(counters + name for name in names)
 
 
 def test_an_older_driver_is_asked_what_is_active_and_counted_by_looks() -> None:

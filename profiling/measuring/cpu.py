@@ -64,7 +64,7 @@ class Cpu(Device):
         return (self._clock() - start) / 1e9
 
     def peak_bytes(self, call: Callable[[], object]) -> int:
-        """The peak of the running sum of the allocator's own events during one call, once it is warm.
+        """The peak of the running sum of the allocator's own events during one call.
 
         Not the process's resident size: that depends on what ran before, and sees a freed block as still taken.
 

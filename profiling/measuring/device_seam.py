@@ -66,7 +66,10 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def peak_bytes(self, call: Callable[[], object]) -> int:
-        """The most bytes that the call itself holds at once, beyond what was live before it."""
+        """The most bytes that the call itself holds at once, beyond what was live before it, its result included.
+
+        Where it cannot be told for certain it raises, with the reason: a figure that comes back is exact.
+        """
 
     # -- what may disturb it ------------------------------------------------------------------------------------------
 

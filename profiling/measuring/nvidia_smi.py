@@ -15,7 +15,7 @@ REASON_BITS = {"heat": 0x20 | 0x40, "power": 0x04 | 0x80}
 # The time spent so, which newer drivers add up, in microseconds.
 REASON_COUNTERS = {
     "heat": ("sw_thermal_slowdown", "hw_thermal_slowdown"),
-    "power": ("sw_power_cap", "hw_power_braking"),
+    "power": ("sw_power_cap", "hw_power_brake_slowdown"),
 }
 
 Runner = Callable[[Sequence[str]], str | None]
@@ -93,7 +93,8 @@ class NvidiaSmi:
         if told is None:
             return None
         try:
-            numbers = [int(word.strip(), 0) for word in told.strip().split(",")]
-        except ValueError:  # a field that this driver or device does not tell
+            # The number comes first: some drivers name the unit though asked not to.
+            numbers = [int(field.split()[0], 0) for field in told.split(",")]
+        except (ValueError, IndexError):  # a field that this driver or device does not tell
             return None
         return numbers if len(numbers) == fields.count(",") + 1 else None
