@@ -254,7 +254,7 @@ libc.mallinfo2.restype = Heap
 
 def is_mapped():
     before = libc.mallinfo2().hblkhd
-    block = torch.empty(5 * 2**20, dtype=torch.uint8)
+    block = torch.empty(700 * 2**10, dtype=torch.uint8)
     return libc.mallinfo2().hblkhd - before >= block.nbytes
 
 torch.set_num_threads(1)
