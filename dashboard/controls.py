@@ -77,6 +77,7 @@ def _settings(values: Any, layers: Layers) -> SweepSettings:
         contenders=contenders,
         replicates=_required("replicates", _value(values, session.REPLICATES)),
         time_budget_s=_required("time_budget_s", _value(values, session.TIME_BUDGET)),
+        quiet_wait_s=_required("quiet_wait_s", _value(values, session.QUIET_WAIT)),
         heap=_value(values, session.HEAP),
         reference=values.get(session.REFERENCE) or OFFICIAL[0],
     )
@@ -181,7 +182,18 @@ def _rarer(devices: Sequence[str], layers: Layers) -> None:
     )
     _number_input(left, "Threads", session.THREADS, "Threads torch computes with; empty: as many as it chooses.")
     _number_input(right, "Seed", session.SEED, "Of weights and input.", smallest=0)
-    st.selectbox(
+    left, right = st.columns(2, gap="small", vertical_alignment="bottom")
+    left.number_input(
+        "Wait for quiet, s",
+        min_value=0.0,
+        value=DEFAULTS[session.QUIET_WAIT],
+        step=10.0,
+        format="%.0f",
+        key=session.QUIET_WAIT,
+        bind="query-params",
+        help="Seconds that a run may wait in all for other programs to leave the machine alone; 0: never.",
+    )
+    right.selectbox(
         "Heap",
         HEAPS,
         key=session.HEAP,

@@ -186,6 +186,7 @@ def sweep_arguments(grid: Grid, settings: SweepSettings) -> list[str]:
         "--contenders": _list(name for name in settings.contenders if not is_layer(name)),
         "--replicates": settings.replicates,
         "--time-budget": settings.time_budget_s,
+        "--quiet-wait": settings.quiet_wait_s,
         "--heap": settings.heap,
     }
     given = [(name, str(value)) for name, value in options.items() if value is not None]

@@ -24,6 +24,7 @@ DEFAULTS: dict[str, Any] = {
     session.REPLICATES: 1,
     session.TIME_BUDGET: 0.2,
     session.HEAP: "pinned",
+    session.QUIET_WAIT: 60.0,
     session.THREADS: None,
     session.SEED: 42,
 }
@@ -45,8 +46,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Which layers are measured, where and with which seed does not make a preset another one.
-_FREE = {session.THREADS, session.SEED, session.HEAD_DIM}
+# Which layers are measured, where, with which seed and how patiently does not make a preset another one.
+_FREE = {session.THREADS, session.SEED, session.HEAD_DIM, session.QUIET_WAIT}
 
 
 def values_of(preset: str) -> dict[str, Any]:

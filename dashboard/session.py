@@ -28,6 +28,7 @@ CONTENDERS = "contenders"
 REPLICATES = "replicates"
 TIME_BUDGET = "budget"
 HEAP = "heap"
+QUIET_WAIT = "quiet_wait"
 REFERENCE = "reference"
 
 # What is looked at.

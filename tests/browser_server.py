@@ -29,7 +29,7 @@ FLAGS = (
 # Where every browser test must run, one without its browser fails instead of being skipped.
 MAY_SKIP = shutil.which("chromium") is None and not os.environ.get("MHA_BENCH_REQUIRE_BROWSER")
 PATIENCE_MS = 40_000
-TINY = "batch_size=2&num_heads=3&d_model=15&budget=0.02&contenders=custom"
+TINY = "batch_size=2&num_heads=3&d_model=15&budget=0.02&contenders=custom&quiet_wait=0"
 SAMPLE = Grid(batch_size=(2,), seq_len=(16, 32), num_heads=(4, 8), d_model=64, device="cpu")
 
 

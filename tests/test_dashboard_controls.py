@@ -66,7 +66,8 @@ def test_a_value_that_breaks_a_rule_is_one_sentence(name, value, sentence):
 
 def test_the_command_line_of_a_sweep_names_everything_that_the_controls_chose():
     grid = Grid(batch_size=(1, 3), seq_len=(7,), num_heads=(2, 5), head_dim=11, bias=(False, True), threads=1, seed=5)
-    words = sweep_arguments(grid, SweepSettings(contenders=("custom",), replicates=2, time_budget_s=0.25, heap="as-is"))
+    settings = SweepSettings(contenders=("custom",), replicates=2, time_budget_s=0.25, quiet_wait_s=7.5, heap="as-is")
+    words = sweep_arguments(grid, settings)
     assert words[0] == "sweep"
     assert "--reference" not in words
     options = dict(zip(words[1::2], words[2::2], strict=True))
@@ -85,6 +86,7 @@ def test_the_command_line_of_a_sweep_names_everything_that_the_controls_chose():
         "--contenders": "custom,official",
         "--replicates": "2",
         "--time-budget": "0.25",
+        "--quiet-wait": "7.5",
         "--heap": "as-is",
     }
 
