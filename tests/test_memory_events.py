@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from profiling.measuring.memory_events import (
     MARK_BYTES,
@@ -185,9 +186,11 @@ def test_live_bytes_count_each_storage_once_and_whole() -> None:
     views = [one[:3], one.view(1009, 1), one.detach()]
     assert live_bytes() - before == 1009 * 4
     sparse, meta = torch.zeros(3, 5).to_sparse(), torch.empty(7919, device="meta")
+    with FakeTensorMode():
+        fake = torch.empty(7907)  # as a compiler makes them: says that it is on the CPU, and holds nothing
     # A sparse tensor has no storage of its own; what it is made of no Python object shows.
     assert live_bytes() - before == 1009 * 4
     del one
     assert live_bytes() - before == 1009 * 4
-    del views, sparse, meta
+    del views, sparse, meta, fake
     assert live_bytes() == before

@@ -86,8 +86,7 @@ def live_bytes() -> int:
     classes = _with_subclasses(torch.Tensor)
     # By the class alone: to ask a stranger's proxy what it is would run its code.
     tensors = [thing for thing in gc.get_objects() if type(thing) in classes]
-    storages = (storage for tensor in tensors if (storage := _cpu_storage(tensor)) is not None)
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    return sum(dict(storage for tensor in tensors if (storage := _cpu_storage(tensor))).values())
 
 
 def _events_of(call: Callable[[], object], runs_before: int) -> tuple[Sequence[int], int]:
@@ -127,9 +126,10 @@ def _with_subclasses(cls: type) -> set[type]:
     return {cls}.union(*(_with_subclasses(each) for each in below))
 
 
-def _cpu_storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+def _cpu_storage(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """Where its storage lies, and how many bytes it has."""
     try:
         storage = tensor.untyped_storage()
-        return storage if storage.device.type == "cpu" else None
-    except (NotImplementedError, RuntimeError):  # sparse, or without a storage of its own
+        return (storage.data_ptr(), storage.nbytes()) if storage.device.type == "cpu" else None
+    except (NotImplementedError, RuntimeError):  # sparse, or one that only stands for another
         return None
