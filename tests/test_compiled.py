@@ -12,6 +12,7 @@ from made_up_runs import make_workload
 from own_layers import RIGHT, write_layer
 from torch import Tensor
 
+from profiling.child_process import MeasuringChild
 from profiling.measuring import compiled as module
 from profiling.measuring import passes
 from profiling.measuring.compiled import Compilation, compile_now, compiled, start_compiler
@@ -344,3 +345,40 @@ def test_each_compiled_call_is_compiled_for_itself(eager: list[Callable[[], Tens
     functions = [compiled(lambda: x + 1) for _ in range(2)]
     assert all(torch.equal(function(), x + 1) for function in functions)
     assert eager[0].__code__ is not eager[1].__code__  # dynamo keeps what it has compiled with the code
+
+
+SAYS_WHERE = (
+    RIGHT
+    + """
+
+import os, pathlib
+
+
+class SaysWhere(Right):
+    def forward(self, x):
+        folder = pathlib.Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+        folder.mkdir(exist_ok=True)
+        (folder / "left behind").touch()
+        raise ValueError(str(folder))
+"""
+)
+
+
+def test_a_child_compiles_into_a_folder_that_goes_with_it(tmp_path: Path) -> None:
+    spec = f"{write_layer(tmp_path, text=SAYS_WHERE)}:SaysWhere"
+    with MeasuringChild() as child:
+        answer = child.ask(
+            {
+                "request": "measure",
+                "workload": make_workload().to_dict(),
+                "contenders": [spec],
+                "layers": {spec: spec},
+                "time_budget_s": 0.01,
+                "order_seed": 7,
+            },
+            limit_s=120,
+        )
+        said = re.search(r"ValueError: (\S+)", answer["rows"][spec]["status_reason"])
+        assert said, answer
+        assert (Path(said[1]) / "left behind").is_file()
+    assert not Path(said[1]).parent.exists()
