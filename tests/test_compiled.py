@@ -19,7 +19,8 @@ from profiling.measuring.compiled import Compilation, compile_now, compiled, sta
 from profiling.measuring.contenders import make_contender, make_input, make_weights, source_hash
 from profiling.measuring.devices import Cpu
 from profiling.measuring.failures import Unavailable, failure
-from profiling.measuring.passes import CLONE, measure
+from profiling.measuring.passes import measure
+from profiling.measuring.summaries import CLONE
 from profiling.measuring.user_layers import loaded_hash
 
 

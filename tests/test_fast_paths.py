@@ -18,7 +18,8 @@ from profiling.measuring.contenders import make_contender, make_input, make_weig
 from profiling.measuring.devices import Cpu
 from profiling.measuring.fast_paths import SWITCHED_OFF, fast_path_reason, with_fast_path
 from profiling.measuring.kernels import FAST_PATH, observe_kernel
-from profiling.measuring.passes import CLONE, measure
+from profiling.measuring.passes import measure
+from profiling.measuring.summaries import CLONE
 
 EVEN = {"bias": True, "num_heads": 2}
 

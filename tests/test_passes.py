@@ -17,7 +17,8 @@ from profiling.measuring.contenders import Contender
 from profiling.measuring.devices import Cpu
 from profiling.measuring.failures import failure
 from profiling.measuring.machine_signs import Seen
-from profiling.measuring.passes import CLONE, Row, measure
+from profiling.measuring.passes import Row, measure
+from profiling.measuring.summaries import CLONE
 from profiling.settings import CONTENDERS, REFERENCES
 
 

@@ -9,7 +9,7 @@ from torch.utils.benchmark import Timer
 
 from mha import fast_path
 from profiling.measuring.contenders import make_contender, make_input, make_weights
-from profiling.measuring.passes import CLONE
+from profiling.measuring.summaries import CLONE
 from profiling.workload import Workload
 
 

@@ -28,16 +28,13 @@ from profiling.measuring.machine_signs import Seen, Watch
 from profiling.measuring.outputs import compare_with
 from profiling.measuring.programs import compile_contender, must_take_fast_path, program_cells, require_fast_path
 from profiling.measuring.quiet import Quiet
-from profiling.measuring.sample_signs import warnings_of_samples
-from profiling.measuring.summaries import latency_cells
+from profiling.measuring.summaries import CLONE, cells_of_rounds
 from profiling.measuring.user_contenders import make_user_contender
 from profiling.measuring.user_layers import loaded_hash
-from profiling.ratios import paired_speedup, stray
 from profiling.runs import now
 from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload
 
-CLONE = "clone:"
 T = TypeVar("T")
 
 Say = Callable[[str, str], None]
@@ -258,29 +255,15 @@ class _Session:
         return {clone: reference for clone, reference in clones.items() if reference in self.live}
 
     def _note_latency(self, rounds: Rounds, seen: Seen, waited_s: float | None) -> None:
-        clones = {
-            reference: paired_speedup(rounds.samples[reference], rounds.samples[clone])
-            for clone, reference in self._clones().items()
-        }
-        floors = {reference: stray(ratio) for reference, ratio in clones.items()}
         for name, samples in rounds.samples.items():
             if name.startswith(CLONE):
                 self.rows[name] = Row({}, samples)
-                continue
-            cells = self.rows[name].cells
-            cells |= latency_cells(samples, self.workload)
-            cells |= {"calls_per_sample": rounds.calls_per_sample[name], "stop_reason": rounds.stop_reason}
-            cells["page_faults_per_call"] = rounds.faults_per_call[name]
-            cells |= {"measured_at": now(), "waited_s": waited_s, **seen.cells}
-            self.rows[name].samples_s = samples
-            reference = self.references[name] or name
-            step_s, floor = self.device.clock_step_s, floors.get(reference)
-            for text in seen.warnings + warnings_of_samples(rounds, name, reference, floor, step_s):
+        told = cells_of_rounds(rounds, self.references, self.workload, self.device.clock_step_s)
+        for name, (cells, warnings) in told.items():
+            self.rows[name].cells |= {**cells, "measured_at": now(), "waited_s": waited_s, **seen.cells}
+            self.rows[name].samples_s = rounds.samples[name]
+            for text in seen.warnings + warnings:
                 self._warn(name, text)
-        for name, reference in self._pairs().items():
-            cells = self.rows[name].cells
-            cells["speedup"] = paired_speedup(rounds.samples[reference], rounds.samples[name])
-            cells["clone_speedup"], cells["noise_floor"] = clones.get(reference), floors.get(reference)
 
     def _note_memory(self, name: str) -> None:
         cells, call = self.rows[name].cells, self.live[name].call

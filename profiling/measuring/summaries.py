@@ -1,13 +1,51 @@
-"""Raw samples of one contender → the latency columns of its row. No torch."""
+"""Raw samples → the latency columns of the rows: of each contender for itself, and of those that are compared."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping
 from typing import Any
 
 from profiling.costs import call_flop
+from profiling.measuring.latency import Rounds
+from profiling.measuring.sample_signs import warnings_of_samples
+from profiling.ratios import paired_speedup, stray
 from profiling.workload import Workload
+
+CLONE = "clone:"
+
+
+def cells_of_rounds(
+    rounds: Rounds, references: Mapping[str, str | None], workload: Workload, clock_step_s: float
+) -> dict[str, tuple[dict[str, Any], list[str]]]:
+    """Contender → its latency cells, and what its samples show of a disturbance.
+
+    Args:
+        rounds: the samples, those of clones among them.
+        references: contender → what it is compared with; None for a reference.
+        workload: what was timed.
+        clock_step_s: the smallest difference that the device's clock tells.
+    """
+    times = rounds.samples
+    clones = {
+        reference: paired_speedup(times[reference], times[CLONE + reference])
+        for reference in times
+        if CLONE + reference in times
+    }
+    found = {}
+    for name in (name for name in times if not name.startswith(CLONE)):
+        cells = latency_cells(times[name], workload)
+        cells |= {"calls_per_sample": rounds.calls_per_sample[name], "stop_reason": rounds.stop_reason}
+        cells["page_faults_per_call"] = rounds.faults_per_call[name]
+        reference = references[name]
+        clone = clones.get(reference or name)
+        floor = None if clone is None else stray(clone)
+        if reference is not None and reference in times:
+            cells["speedup"] = paired_speedup(times[reference], times[name])
+            cells |= {"clone_speedup": clone, "noise_floor": floor}
+        found[name] = cells, warnings_of_samples(rounds, name, reference or name, floor, clock_step_s)
+    return found
 
 
 def latency_cells(samples_s: list[float], workload: Workload) -> dict[str, Any]:
