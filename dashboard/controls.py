@@ -11,7 +11,8 @@ import streamlit as st
 from dashboard import layer_notices, session
 from dashboard.layers import Layers
 from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
-from profiling.settings import CONTENDERS, HEAPS, OFFICIAL, SweepSettings
+from profiling.layers import COMPILED
+from profiling.settings import CONTENDERS, HEAPS, OFFICIAL, REFERENCES, SweepSettings
 from profiling.workload import DTYPES, MODES, Grid, GridError, parse_sizes, parse_switches
 
 SWITCHES = ("no", "yes")
@@ -68,13 +69,14 @@ def _grid(values: Any) -> Grid:
 
 
 def _settings(values: Any, layers: Layers) -> SweepSettings:
-    options = (*CONTENDERS, *layers.specs)
-    contenders = _in_order(values.get(session.CONTENDERS, options), options)
-    for name in contenders:
+    options = (*REFERENCES, *layers.specs)
+    plain = _in_order(values.get(session.CONTENDERS, (*CONTENDERS, *layers.specs)), options)
+    to_compile = _in_order(values.get(session.COMPILED) or (), options)
+    for name in (*plain, *to_compile):
         if name not in options:  # only what was named at the start may run here
             raise GridError(f"contenders must be among {', '.join(options)}, not {name!r}")
     return SweepSettings(
-        contenders=contenders,
+        contenders=(*plain, *(COMPILED + name for name in to_compile)),
         replicates=_required("replicates", _value(values, session.REPLICATES)),
         time_budget_s=_required("time_budget_s", _value(values, session.TIME_BUDGET)),
         quiet_wait_s=_required("quiet_wait_s", _value(values, session.QUIET_WAIT)),
@@ -138,17 +140,26 @@ def _sizes() -> None:
 
 def _rarer(devices: Sequence[str], layers: Layers) -> None:
     layer_notices.remember_unregistered(session.CONTENDERS)
-    options = [*CONTENDERS, *layers.specs]
+    options = [*REFERENCES, *layers.specs]
     st.pills(
         "Contenders",
         options,
         selection_mode="multi",
-        default=options,
+        default=[*CONTENDERS, *layers.specs],
         key=session.CONTENDERS,
         bind="query-params",
         on_change=layer_notices.forget_unregistered,
-        help="Layers to measure; a missing reference is added. "
-        "Yours, named where the program was started, stand after the four that come with it.",
+        help="Layers to measure; a missing reference is added. *official-fastpath* runs where there is a bias and no "
+        "training. Yours, named where the program was started, stand last.",
+    )
+    st.pills(
+        "Also compiled",
+        options,
+        selection_mode="multi",
+        key=session.COMPILED,
+        bind="query-params",
+        help="Run through torch.compile as contenders of their own, next to the same reference. Compiling takes some "
+        "10 to 40 s a point; it is told in a column of its own and is never in the latency.",
     )
     if layers.specs:
         st.segmented_control(

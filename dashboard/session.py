@@ -25,6 +25,7 @@ SEED = "seed"
 
 # How it is measured.
 CONTENDERS = "contenders"
+COMPILED = "compiled"
 REPLICATES = "replicates"
 TIME_BUDGET = "budget"
 HEAP = "heap"

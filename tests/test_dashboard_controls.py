@@ -53,6 +53,8 @@ def test_head_dim_held_fixed_leaves_d_model_open():
         (session.DTYPE, [], "dtype must hold at least one value"),
         (session.DTYPE, ["float8"], "dtype must be one of"),
         (session.CONTENDERS, ["sneaky.py:Layer"], "contenders must be among"),
+        (session.CONTENDERS, ["compiled:sneaky.py:Layer"], "contenders must be among"),
+        (session.COMPILED, ["sneaky.py:Layer"], "contenders must be among"),
         (session.SEED, None, "seed must hold a number"),
         (session.TIME_BUDGET, -1.0, "time_budget_s must be a number of seconds above 0"),
         (session.HEAP, "other", "heap must be one of"),
@@ -109,3 +111,20 @@ def test_with_layers_registered_a_bare_url_measures_them_too(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.py").write_text("")
     assert wish({}, Layers(specs=("a.py:A",))).settings.contenders == (*CONTENDERS, "a.py:A")
+
+
+def test_what_is_also_compiled_is_a_contender_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text("")
+    values = {session.CONTENDERS: ["custom"], session.COMPILED: ["a.py:A", "official"]}
+    asked = wish(values, Layers(specs=("a.py:A",)))
+    assert asked.settings.contenders == ("custom", "compiled:official", "compiled:a.py:A", "official")
+    words = sweep_arguments(asked.grid, asked.settings)
+    assert words[words.index("--contenders") + 1] == "custom,compiled:official,official"
+    assert [words[i + 1] for i, word in enumerate(words) if word == "--contender"] == ["compiled:a.py:A"]
+
+
+def test_the_fast_path_is_a_choice_and_not_chosen_unasked():
+    assert "official-fastpath" not in wish({}).settings.contenders
+    asked = wish({session.CONTENDERS: ["official-fastpath"]})
+    assert asked.settings.contenders == ("official-fastpath", "official")
