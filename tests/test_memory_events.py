@@ -71,6 +71,27 @@ def test_what_an_earlier_call_left_in_a_cycle_does_not_lower_the_peak() -> None:
     assert [peak_by_events(call) for _ in range(3)] == [2003] * 3
 
 
+def test_what_a_call_leaves_in_a_cycle_is_not_alive_even_where_only_autograd_holds_it() -> None:
+    x = torch.ones(1009, requires_grad=True)
+
+    def call() -> None:
+        held: list[object] = [x.exp().sum()]  # its graph keeps the exponentials: no tensor in Python shows them
+        held.append(held)
+
+    assert peak_by_events(call) == 1009 * 4 + 4
+
+
+def test_what_a_call_leaves_in_a_cycle_counts_to_its_end_whenever_python_would_collect_it() -> None:
+    def call() -> torch.Tensor:
+        held: list[object] = [block(2003)]
+        held.append(held)
+        del held
+        many = [[number] for number in range(100_000)]  # enough for Python to look for garbage on the way
+        return block(len(many))
+
+    assert peak_by_events(call) == 2003 + 100_000
+
+
 def test_garbage_collection_is_as_it_was() -> None:
     assert gc.isenabled()
     peak_by_events(lambda: None)

@@ -5,7 +5,6 @@ Times come from events on the device's own stream, and whatever reads a result o
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import time
 from collections.abc import Callable
@@ -22,18 +21,9 @@ from profiling.measuring.nvidia_smi import NvidiaSmi, Runner, run_tool
 # Twice the largest last-level cache of today's accelerators.
 FLUSH_BYTES = 256 * 2**20
 PROBE_BYTES = 2**20
-# How long a device may be kept busy before a sample, so that the host gets ahead of it.
+# How long launching a sample may take for the device to be kept busy meanwhile, and with how many flushes at most.
 MAX_AHEAD_S = 0.02
 MAX_FLUSHES = 1024
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sample:
-    """Seconds: of the calls on the device, of launching them, and for how long the device was kept busy before them."""
-
-    calls_s: float
-    launching_s: float
-    busy_s: float
 
 
 class Accelerator(Device):
@@ -123,9 +113,10 @@ class Accelerator(Device):
     def time_calls(self, call: Callable[[], object], num_calls: int) -> float:
         """Seconds between two events on the device's stream, launched ahead of it where that can be."""
         while True:
-            sample = self._sample(call, num_calls)
-            if self.is_ahead or not self._could_be_ahead(sample):
-                return sample.calls_s
+            seconds, launching_s = self._sample(call, num_calls)
+            can_be_ahead = launching_s < MAX_AHEAD_S and self._num_flushes < MAX_FLUSHES
+            if self.is_ahead or not can_be_ahead:
+                return seconds
             # Kept for the samples that follow: few are taken twice.
             self._num_flushes *= 2
 
@@ -141,10 +132,10 @@ class Accelerator(Device):
             self._flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device=self.torch_device)
         self._flush.zero_()
 
-    def _sample(self, call: Callable[[], object], num_calls: int) -> Sample:
-        busy, start, end = self._new_event(), self._new_event(), self._new_event()
+    def _sample(self, call: Callable[[], object], num_calls: int) -> tuple[float, float]:
+        """Seconds that the calls took on the device, and that the host took to launch them."""
+        start, end = self._new_event(), self._new_event()
         self.synchronize()
-        busy.record()
         for _ in range(self._num_flushes):
             self.flush_cache()
         start.record()
@@ -156,11 +147,7 @@ class Accelerator(Device):
         # All is launched, and the device is not even at the first call.
         self.is_ahead = not start.query()
         self.synchronize()
-        calls_s, busy_s = (float(first.elapsed_time(then)) / 1e3 for first, then in ((start, end), (busy, start)))
-        return Sample(calls_s=calls_s, launching_s=launching_s, busy_s=busy_s)
-
-    def _could_be_ahead(self, sample: Sample) -> bool:
-        return max(sample.launching_s, sample.busy_s) < MAX_AHEAD_S and self._num_flushes < MAX_FLUSHES
+        return float(start.elapsed_time(end)) / 1e3, launching_s
 
     def _allocator_peak(self, call: Callable[[], object]) -> int:
         with no_garbage_collection():

@@ -72,8 +72,6 @@ def no_garbage_collection() -> Iterator[None]:
     """Collects no garbage on the way: what an earlier call left in a cycle is not freed during this one."""
     was_enabled = gc.isenabled()
     gc.disable()
-    # What is made from here on is of the youngest generation, alone: to collect that one is enough, and quick.
-    gc.collect(0)
     try:
         yield
     finally:
@@ -97,6 +95,7 @@ def _events_of(call: Callable[[], object], runs_before: int) -> tuple[Sequence[i
     ):
         for _ in range(runs_before):
             call()
+        # What is made from here on is alone in the youngest generation: to collect that one is enough, and quick.
         gc.collect(0)
         before = live_bytes()
         _mark()
