@@ -71,6 +71,15 @@ def test_what_an_earlier_call_left_in_a_cycle_does_not_lower_the_peak() -> None:
     assert [peak_by_events(call) for _ in range(3)] == [2003] * 3
 
 
+def test_garbage_from_before_does_not_cost_a_second_run() -> None:
+    held: list[object] = [block(2003)]
+    held.append(held)
+    del held
+    ran: list[int] = []
+    assert peak_by_events(lambda: ran.append(1)) == 0
+    assert ran == [1]
+
+
 def test_what_a_call_leaves_in_a_cycle_is_not_alive_even_where_only_autograd_holds_it() -> None:
     x = torch.ones(1009, requires_grad=True)
 
