@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from mha import FusedMultiHeadAttention, MultiHeadAttention, check_consistency, fast_path
 from profiling import run_sweep
-from profiling.measuring.accelerators import Accelerator
-from profiling.measuring.contenders import make_contender, make_input, make_weights
-from profiling.measuring.device_seam import Device, UnavailableDevice
+from profiling.measuring.contenders.kernels import observe_kernel
+from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.devices import find_device
-from profiling.measuring.kernels import observe_kernel
+from profiling.measuring.devices.accelerators import Accelerator
+from profiling.measuring.devices.seam import Device, UnavailableDevice
 from profiling.settings import CONTENDERS
 from profiling.workload import Workload
 

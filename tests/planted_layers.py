@@ -1,7 +1,7 @@
 """Layers that misbehave, for measuring children: which one does what is told by an environment variable.
 
 `plant_environment` gives the environment for a child; in the child, a `sitecustomize` made by it lets
-`profiling.measuring.contenders` load, and then calls `plant` on it. Nothing in the package knows of this.
+`profiling.measuring.contenders.known` load, and then calls `plant` on it. Nothing in the package knows of this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import importlib.util, os, sys
 class Hook:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "profiling.measuring.contenders":
+        if name != "profiling.measuring.contenders.known":
             return None
         sys.meta_path.remove(Hook)
         spec = importlib.util.find_spec(name)

@@ -33,10 +33,10 @@ from fake_accelerators import FakeBackend
 
 from mha import MultiHeadAttention
 from mha.checking.planted import PLANTED
-from profiling.measuring import accelerators
-from profiling.measuring.accelerators import Cuda
-from profiling.measuring.cpu import Cpu
-from profiling.measuring.device_seam import UnavailableDevice
+from profiling.measuring.devices import accelerators
+from profiling.measuring.devices.accelerators import Cuda
+from profiling.measuring.devices.cpu import Cpu
+from profiling.measuring.devices.seam import UnavailableDevice
 
 SCRIPT = Path(accelerator_checks.__file__)
 ClockCheck = Callable[[Any, Callable[[], object], Callable[[], float]], str]

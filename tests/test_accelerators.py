@@ -10,8 +10,8 @@ import pytest
 import torch
 from fake_accelerators import FLUSH_MS, FakeBackend, FakeMps
 
-from profiling.measuring import accelerators
-from profiling.measuring.accelerators import (
+from profiling.measuring.devices import accelerators
+from profiling.measuring.devices.accelerators import (
     MAX_AHEAD_S,
     MAX_FLUSHES,
     PROBE_BYTES,

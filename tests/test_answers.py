@@ -7,7 +7,7 @@ import pytest
 from made_up_runs import make_workload
 
 from profiling.measuring.answers import Answerer
-from profiling.measuring.contenders import source_hash
+from profiling.measuring.contenders.known import source_hash
 from profiling.measuring.devices import Cpu
 from profiling.measuring.torch_environment import torch_environment
 from profiling.protocol import Marker, encode
@@ -41,7 +41,7 @@ def test_a_measurement_waits_as_far_as_it_may_and_says_so_where_the_asker_looks(
     child: Answerer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cpu, "other_processes", lambda _: 1)  # one that stays
-    monkeypatch.setattr("profiling.measuring.quiet.LOOK_S", 0.01)
+    monkeypatch.setattr("profiling.measuring.disturbance.quiet.LOOK_S", 0.01)
     answer = ask(
         child,
         "measure",

@@ -184,7 +184,7 @@ def test_a_sweep_takes_layers_of_ones_own(
     from made_up_runs import FakeChild
 
     FakeChild.reset()
-    monkeypatch.setattr("profiling.sweep.MeasuringChild", FakeChild)
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
     monkeypatch.setattr("profiling.cli._stop_on_signals", lambda _: None)
     monkeypatch.chdir(mine.parent)
     point = ["--batch-size", "1", "--seq-len", "5", "--num-heads", "2", "--d-model", "10", "--device", "cpu"]

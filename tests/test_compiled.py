@@ -13,15 +13,15 @@ from own_layers import RIGHT, write_layer
 from torch import Tensor
 
 from profiling.child_process import MeasuringChild
-from profiling.measuring import compiled as module
 from profiling.measuring import passes
-from profiling.measuring.compiled import Compilation, compile_now, compiled, start_compiler
-from profiling.measuring.contenders import make_contender, make_input, make_weights, source_hash
+from profiling.measuring.contenders import compiled as module
+from profiling.measuring.contenders.compiled import Compilation, compile_now, compiled, start_compiler
+from profiling.measuring.contenders.known import make_contender, make_input, make_weights, source_hash
+from profiling.measuring.contenders.loading import loaded_hash
 from profiling.measuring.devices import Cpu
 from profiling.measuring.failures import Unavailable, failure
 from profiling.measuring.passes import measure
 from profiling.measuring.summaries import CLONE
-from profiling.measuring.user_layers import loaded_hash
 
 
 class Clock(Cpu):

@@ -4,7 +4,14 @@ import pytest
 import torch
 from made_up_runs import make_workload
 
-from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, make_contender, make_input, make_weights, source_hash
+from profiling.measuring.contenders.known import (
+    LAYERS,
+    NEED_WEIGHTS,
+    make_contender,
+    make_input,
+    make_weights,
+    source_hash,
+)
 from profiling.settings import OFFICIAL, REFERENCES
 
 

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop
 
 from mha import fast_path
 from profiling.costs import arithmetic_intensity, call_bytes, call_flop, forward_flop
-from profiling.measuring.contenders import make_contender, make_input, make_weights
+from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.workload import Workload
 
 EXPLICIT = ("custom", "official")

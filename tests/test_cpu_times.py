@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from profiling.measuring.cpu_times import CpuTimes, Taken, read_cpu_times, taken_between
+from profiling.measuring.disturbance.cpu_times import CpuTimes, Taken, read_cpu_times, taken_between
 
 EARLIER = CpuTimes(wall_s=100.0, busy_s=50.0, stolen_s=7.0, own_s=3.0)
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def said_by_the_program() -> str:
     """Every text in the sources of what is measured and joined, those of one expression together."""
-    files = [*(ROOT / "profiling").glob("*.py"), *(ROOT / "profiling" / "measuring").glob("*.py")]
+    files = (ROOT / "profiling").rglob("*.py")
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
     texts = [
         node.value

@@ -9,9 +9,16 @@ import pytest
 import torch
 from fake_accelerators import FakeBackend
 
-from profiling.measuring import accelerators, devices
-from profiling.measuring.accelerators import Cuda
-from profiling.measuring.devices import Cpu, Device, UnavailableDevice, available_devices, find_device
+from profiling.measuring.devices import (
+    Cpu,
+    Device,
+    UnavailableDevice,
+    accelerators,
+    available_devices,
+    find_device,
+    finding,
+)
+from profiling.measuring.devices.accelerators import Cuda
 
 # -- the CPU ----------------------------------------------------------------------------------------------------------
 
@@ -124,7 +131,7 @@ def test_kinds_that_torch_lacks_or_cannot_use_are_not_found(monkeypatch: pytest.
 def test_a_device_is_found_by_name_by_kind_or_as_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [FakeBackend(name) for name in ("cuda:0", "cuda:1")]
     found: list[Device] = [Cuda(line.name, line, line.new_event) for line in lines]
-    monkeypatch.setattr(devices, "available_devices", lambda: [*found, Cpu()])
+    monkeypatch.setattr(finding, "available_devices", lambda: [*found, Cpu()])
     assert find_device("auto").name == "cuda:0"
     assert find_device("cuda").name == "cuda:0"
     assert find_device("cuda:1").name == "cuda:1"
@@ -133,7 +140,7 @@ def test_a_device_is_found_by_name_by_kind_or_as_the_best(monkeypatch: pytest.Mo
 
 
 def test_an_absent_device_is_told_with_those_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "available_devices", lambda: [Cpu()])
+    monkeypatch.setattr(finding, "available_devices", lambda: [Cpu()])
     for name in ("cuda:7", "", "CPU", "no such"):
         with pytest.raises(UnavailableDevice, match=r"one that torch finds here \(cpu\), not"):
             find_device(name)

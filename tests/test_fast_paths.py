@@ -13,11 +13,11 @@ from own_layers import write_layer
 from torch import nn
 
 from mha import call_official, causal_mask, fast_path, official_layer
-from profiling.measuring import fast_paths
-from profiling.measuring.contenders import make_contender, make_input, make_weights
+from profiling.measuring.contenders import fast_paths
+from profiling.measuring.contenders.fast_paths import SWITCHED_OFF, fast_path_reason, with_fast_path
+from profiling.measuring.contenders.kernels import FAST_PATH, observe_kernel
+from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.devices import Cpu
-from profiling.measuring.fast_paths import SWITCHED_OFF, fast_path_reason, with_fast_path
-from profiling.measuring.kernels import FAST_PATH, observe_kernel
 from profiling.measuring.passes import measure
 from profiling.measuring.summaries import CLONE
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from profiling.measuring import kernels
-from profiling.measuring.kernels import name_kernel, observe_kernel
+from profiling.measuring.contenders import kernels
+from profiling.measuring.contenders.kernels import name_kernel, observe_kernel
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from profiling.measuring.cpu_times import CpuTimes
 from profiling.measuring.devices import Cpu
-from profiling.measuring.machine_signs import Seen, Watch, read_load
+from profiling.measuring.disturbance.cpu_times import CpuTimes
+from profiling.measuring.disturbance.machine_signs import Seen, Watch, read_load
 
 
 class Told(Cpu):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from profiling.measuring.memory_events import (
+from profiling.measuring.devices.memory_events import (
     MARK_BYTES,
     IncompleteEvents,
     between_marks,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from profiling.measuring import nvidia_smi
-from profiling.measuring.nvidia_smi import NvidiaSmi, run_tool
+from profiling.measuring.devices import nvidia_smi
+from profiling.measuring.devices.nvidia_smi import NvidiaSmi, run_tool
 
 
 def tool(*answers: str | None, words: str = "") -> NvidiaSmi:

@@ -8,8 +8,8 @@ import mmap
 import pytest
 
 from profiling.child_process import PINNED_HEAP
-from profiling.measuring import page_faults as module
-from profiling.measuring.page_faults import fault_seconds, fault_warning, heap_is_pinned, page_faults
+from profiling.measuring.disturbance import page_faults as module
+from profiling.measuring.disturbance.page_faults import fault_seconds, fault_warning, heap_is_pinned, page_faults
 
 
 def told(faults: float | None, call_s: float, *, is_pinned: bool = False, can_pin: bool = True) -> str | None:

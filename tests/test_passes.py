@@ -13,10 +13,10 @@ from mha.reading.building import BuildError
 from profiling.columns import MEASURED_COLUMNS, names
 from profiling.costs import MIB
 from profiling.measuring import passes
-from profiling.measuring.contenders import Contender
+from profiling.measuring.contenders.known import Contender
 from profiling.measuring.devices import Cpu
+from profiling.measuring.disturbance.machine_signs import Seen
 from profiling.measuring.failures import failure
-from profiling.measuring.machine_signs import Seen
 from profiling.measuring.passes import Row, measure
 from profiling.measuring.summaries import CLONE
 from profiling.settings import CONTENDERS, REFERENCES
@@ -479,7 +479,7 @@ class Shared(FewCalls):
 def test_a_busy_machine_is_waited_for_after_warming_up_which_is_then_done_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("profiling.measuring.quiet.LOOK_S", 0.01)
+    monkeypatch.setattr("profiling.measuring.disturbance.quiet.LOOK_S", 0.01)
     said: list[tuple[str, str]] = []
     rows = run(
         ["custom", "official"],

@@ -45,8 +45,8 @@ from made_up_runs import make_workload
 from mha import fast_path
 from profiling.estimate import MIB
 from profiling.measuring import passes
-from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights
-from profiling.measuring.cpu import Cpu
+from profiling.measuring.contenders.known import Contender, make_contender, make_input, make_weights
+from profiling.measuring.devices.cpu import Cpu
 from profiling.measuring.passes import measure
 from profiling.workload import Workload
 

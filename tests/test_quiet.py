@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.measuring.cpu_times import CpuTimes
 from profiling.measuring.devices import Cpu
-from profiling.measuring.quiet import BUSY_CORES, HOLDER_LIMIT_S, LIMIT_S, LOOK_S, Quiet
+from profiling.measuring.disturbance.cpu_times import CpuTimes
+from profiling.measuring.disturbance.quiet import BUSY_CORES, HOLDER_LIMIT_S, LIMIT_S, LOOK_S, Quiet
 
 
 class Machine:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_runs import lost_row, make_row, make_run, write_run
 
-from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, Column
+from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, SCHEMA_VERSION, Column
 from profiling.run_writer import RunWriter, to_csv, write_aside
 from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, RunError, read_rows, read_run
 
@@ -135,7 +135,7 @@ def test_a_row_whose_place_is_no_number_is_dropped(tmp_path: Path) -> None:
 
 def test_what_is_written_is_json_that_says_its_version(tmp_path: Path) -> None:
     RunWriter(tmp_path, make_run())
-    assert json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["schema_version"] == 1
+    assert json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["schema_version"] == SCHEMA_VERSION
 
 
 def test_a_file_of_which_all_is_kept_stays_as_it_is(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from profiling.measuring.sample_signs import clock_warning, mode_warnings, warnings_of_rounds
+from profiling.measuring.disturbance.sample_signs import clock_warning, mode_warnings, warnings_of_rounds
 
 STEADY = [1.0, 1.01, 0.99] * 20
 

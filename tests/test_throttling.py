@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.measuring.throttling import heat_throttles, quota_throttles
+from profiling.measuring.devices.throttling import heat_throttles, quota_throttles
 
 
 def write(path: Path, text: str) -> None:

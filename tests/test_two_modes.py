@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiling.measuring.two_modes import MIN_SAMPLES, TwoModes, two_modes
+from profiling.measuring.disturbance.two_modes import MIN_SAMPLES, TwoModes, two_modes
 
 Draw = Callable[[random.Random], float]
 

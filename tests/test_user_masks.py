@@ -10,9 +10,9 @@ from made_up_runs import make_workload
 from torch import Tensor, nn
 
 from mha.reading.calling import calling_of
-from profiling.measuring.contenders import make_contender, make_input, make_weights
-from profiling.measuring.user_contenders import make_user_contender
-from profiling.measuring.user_masks import causal_arguments
+from profiling.measuring.contenders.known import make_contender, make_input, make_weights
+from profiling.measuring.contenders.masks import causal_arguments
+from profiling.measuring.contenders.own import make_user_contender
 
 
 class Attention(nn.Module):
@@ -80,7 +80,7 @@ class Never(Attention):
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A spec names a class of this file."""
-    monkeypatch.setattr("profiling.measuring.user_contenders.load_layer", lambda spec: globals()[spec])
+    monkeypatch.setattr("profiling.measuring.contenders.own.load_layer", lambda spec: globals()[spec])
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])

@@ -12,14 +12,14 @@ from mha import check_consistency
 from profiling.check_report import error_report
 from profiling.layers import COMPILED, LayerFile
 from profiling.measuring.ceilings import measure_ceilings
-from profiling.measuring.contenders import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
+from profiling.measuring.contenders.known import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
+from profiling.measuring.contenders.loading import load_layer, place_of, words_of
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.failures import failure
 from profiling.measuring.one_after_other import time_one_after_other
 from profiling.measuring.passes import measure
 from profiling.measuring.planted_times import time_planted
 from profiling.measuring.torch_environment import torch_environment
-from profiling.measuring.user_layers import load_layer, place_of, words_of
 from profiling.protocol import Marker, decode
 from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload

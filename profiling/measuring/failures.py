@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from profiling.measuring.user_layers import message_of, words_of
+from profiling.measuring.contenders.loading import message_of, words_of
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 _NOT_SUPPORTED = ("not implemented for", "not supported")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from profiling.intervals import median_half_width
 from profiling.measuring.devices import Device
-from profiling.measuring.page_faults import page_faults
+from profiling.measuring.disturbance.page_faults import page_faults
 from profiling.ratios import log_ratios
 from profiling.settings import MIN_ROUNDS
 

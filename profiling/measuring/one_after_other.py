@@ -8,7 +8,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from mha import fast_path
-from profiling.measuring.contenders import make_contender, make_input, make_weights
+from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.summaries import CLONE
 from profiling.workload import Workload
 

@@ -19,18 +19,23 @@ from torch import Tensor, nn
 from mha import AttentionWeights, Oracle, fast_path, oracle
 from profiling.costs import MIB
 from profiling.layers import is_compiled
-from profiling.measuring.compiled import forget_compiled
-from profiling.measuring.contenders import Contender, make_contender, make_input, make_weights, source_hash
+from profiling.measuring.contenders.compiled import forget_compiled
+from profiling.measuring.contenders.known import Contender, make_contender, make_input, make_weights, source_hash
+from profiling.measuring.contenders.loading import loaded_hash
+from profiling.measuring.contenders.own import make_user_contender
+from profiling.measuring.contenders.programs import (
+    compile_contender,
+    must_take_fast_path,
+    program_cells,
+    require_fast_path,
+)
 from profiling.measuring.devices import Device
+from profiling.measuring.disturbance.machine_signs import Seen, Watch
+from profiling.measuring.disturbance.quiet import Quiet
 from profiling.measuring.failures import failure
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
-from profiling.measuring.machine_signs import Seen, Watch
 from profiling.measuring.outputs import compare_with
-from profiling.measuring.programs import compile_contender, must_take_fast_path, program_cells, require_fast_path
-from profiling.measuring.quiet import Quiet
 from profiling.measuring.summaries import CLONE, cells_of_rounds
-from profiling.measuring.user_contenders import make_user_contender
-from profiling.measuring.user_layers import loaded_hash
 from profiling.runs import now
 from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload

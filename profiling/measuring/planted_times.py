@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from mha import fast_path
-from profiling.measuring.contenders import make_contender, make_input, make_weights
+from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.devices import Device
 from profiling.measuring.latency import measure_rounds, warm_up
 from profiling.workload import Workload

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.costs import call_flop
+from profiling.measuring.disturbance.sample_signs import warnings_of_samples
 from profiling.measuring.latency import Rounds
-from profiling.measuring.sample_signs import warnings_of_samples
 from profiling.ratios import paired_speedup, stray
 from profiling.workload import Workload
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from profiling.measuring.accelerators import KINDS
-from profiling.measuring.cpu import Cpu
-from profiling.measuring.device_seam import Device, UnavailableDevice
+from profiling.measuring.devices.accelerators import KINDS
+from profiling.measuring.devices.cpu import Cpu
+from profiling.measuring.devices.seam import Device, UnavailableDevice
 
 __all__ = ["Cpu", "Device", "UnavailableDevice", "available_devices", "find_device"]
 

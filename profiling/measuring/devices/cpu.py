@@ -10,9 +10,9 @@ from functools import cached_property
 import psutil
 
 from profiling.environment import cpu_name
-from profiling.measuring.device_seam import Device
-from profiling.measuring.memory_events import peak_by_events
-from profiling.measuring.throttling import heat_throttles, quota_throttles
+from profiling.measuring.devices.memory_events import peak_by_events
+from profiling.measuring.devices.seam import Device
+from profiling.measuring.devices.throttling import heat_throttles, quota_throttles
 
 CLOCK_READS = 2000
 # A virtual machine may tell 0, and some kernels the clock in kHz: no processor runs at either.

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from mha import FusedMultiHeadAttention, MultiHeadAttention, official_layer, randomize_, transplant
 from mha.official import call_official, causal_mask
 from profiling.layers import inner_of, is_compiled
-from profiling.measuring.compiled import compiled
-from profiling.measuring.fast_paths import with_fast_path
+from profiling.measuring.contenders.compiled import compiled
+from profiling.measuring.contenders.fast_paths import with_fast_path
 from profiling.workload import Workload
 
 FAST = "official-fastpath"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
+from profiling.measuring.disturbance.page_faults import fault_warning
+from profiling.measuring.disturbance.two_modes import two_modes
 from profiling.measuring.latency import MIN_STEPS, Rounds
-from profiling.measuring.page_faults import fault_warning
-from profiling.measuring.two_modes import two_modes
 
 # Relative differences from which a reader has to be told.
 MUCH_STRAY = 0.05

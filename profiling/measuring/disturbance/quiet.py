@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from profiling.measuring.cpu_times import CpuTimes, read_cpu_times, taken_between
 from profiling.measuring.devices import Device
+from profiling.measuring.disturbance.cpu_times import CpuTimes, read_cpu_times, taken_between
 
 # Cores that others take, from which a moment is busy. The counters step by 10 ms, so a little is no sign in a short
 # window.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import psutil
 
-from profiling.measuring.cpu_times import CpuTimes, read_cpu_times, taken_between
 from profiling.measuring.devices import Device
+from profiling.measuring.disturbance.cpu_times import CpuTimes, read_cpu_times, taken_between
 
 # Shares of one core, and relative differences, from which a reader has to be told.
 MUCH_TAKEN_CORES = 0.15

@@ -6,12 +6,12 @@ from collections.abc import Collection
 from typing import Any
 
 from profiling.layers import inner_of
-from profiling.measuring.compiled import Compilation, compile_now, start_compiler
-from profiling.measuring.contenders import FAST, Contender
+from profiling.measuring.contenders.compiled import Compilation, compile_now, start_compiler
+from profiling.measuring.contenders.fast_paths import SWITCHED_OFF, fast_path_reason
+from profiling.measuring.contenders.kernels import FAST_PATH, observe_kernel
+from profiling.measuring.contenders.known import FAST, Contender
 from profiling.measuring.devices import Device
 from profiling.measuring.failures import Unavailable
-from profiling.measuring.fast_paths import SWITCHED_OFF, fast_path_reason
-from profiling.measuring.kernels import FAST_PATH, observe_kernel
 from profiling.settings import OFFICIAL
 
 

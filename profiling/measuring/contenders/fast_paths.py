@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from mha import fast_path
-from profiling.measuring.kernels import FAST_PATH, observe_kernel
+from profiling.measuring.contenders.kernels import FAST_PATH, observe_kernel
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from mha import TransplantError, UnknownLayoutError, transplant
 from mha.reading.building import build_layer
 from mha.reading.calling import calling_of
 from profiling.layers import is_compiled
-from profiling.measuring.compiled import compiled
-from profiling.measuring.contenders import Contender, torch_dtype
-from profiling.measuring.user_layers import load_layer
-from profiling.measuring.user_masks import causal_arguments
+from profiling.measuring.contenders.compiled import compiled
+from profiling.measuring.contenders.known import Contender, torch_dtype
+from profiling.measuring.contenders.loading import load_layer
+from profiling.measuring.contenders.masks import causal_arguments
 from profiling.workload import Workload
 
 

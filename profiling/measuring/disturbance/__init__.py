@@ -1,0 +1,1 @@
+"""What disturbs a measurement: seen, waited for, and told with the next step."""
