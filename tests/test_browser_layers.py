@@ -80,7 +80,7 @@ def test_a_wrong_layer_is_told_what_is_wrong_and_passes_once_its_file_is_mended(
 def test_a_layer_of_ones_own_is_measured_beside_ours(layer_page, layer_server, layer_file):
     layer_file.write_text(RIGHT)
     spec = f"{layer_file}:MyAttention"
-    tiny = "batch_size=2&num_heads=3&d_model=15&seq_len=5&budget=0.02&contenders=custom"
+    tiny = "batch_size=2&num_heads=3&d_model=15&seq_len=5&budget=0.02&contenders=custom&quiet_wait=0"
     layer_page.goto(layer_server.url(f"{tiny}&contenders={spec}"))
     run = layer_page.get_by_role("button", name="Run sweep")
     expect(run).to_be_enabled()

@@ -21,7 +21,7 @@ from profiling.device_lock import owner
 from profiling.runs import read_run
 from profiling.table import load_measurements, load_run, load_samples, report_csv
 
-QUICK = ["--device", "cpu", "--threads", "1", "--time-budget", "0.02"]
+QUICK = ["--device", "cpu", "--threads", "1", "--time-budget", "0.02", "--quiet-wait", "0"]
 ONE_POINT = ["--batch-size", "1", "--seq-len", "5", "--num-heads", "2", "--d-model", "10", "--contenders", "official"]
 # As the project's first issue writes it.
 ISSUE = ["--batch-size", "1,2", "--seq-len", "16,32", "--num-heads", "2,3,4", "--d-model", "64"]
@@ -136,7 +136,18 @@ class Sweep:
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
         grid = ["--batch-size", "1", "--seq-len", "5,7", "--num-heads", "2", "--d-model", "10"]
-        slow = ["--device", "cpu", "--threads", "1", "--time-budget", "3600", "--contenders", "official"]
+        slow = [
+            "--device",
+            "cpu",
+            "--threads",
+            "1",
+            "--time-budget",
+            "3600",
+            "--quiet-wait",
+            "0",
+            "--contenders",
+            "official",
+        ]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "profiling", "sweep", *grid, *slow, "--out", str(folder), *arguments],
             stdin=subprocess.PIPE,

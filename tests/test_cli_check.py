@@ -16,6 +16,7 @@ from own_layers import MISBEHAVING, RIGHT, write_layer
 from profiling.check_report import error_report
 from profiling.cli import main
 from profiling.device_lock import DeviceLock, owner
+from profiling.stopping import StopSwitch
 from profiling.table import load_run
 
 SMALL = ["--d-model", "10", "--num-heads", "2"]
@@ -185,7 +186,7 @@ def test_a_sweep_takes_layers_of_ones_own(
 
     FakeChild.reset()
     monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr("profiling.cli._stop_on_signals", lambda _: None)
+    monkeypatch.setattr(StopSwitch, "on_signals", lambda _: None)
     monkeypatch.chdir(mine.parent)
     point = ["--batch-size", "1", "--seq-len", "5", "--num-heads", "2", "--d-model", "10", "--device", "cpu"]
     done = CliRunner().invoke(main, ["sweep", *point, *options, "--out", str(tmp_path / "run")])

@@ -22,6 +22,7 @@ from profiling.measuring.devices.memory_events import (
     peak_by_events,
     peak_of_events,
 )
+from profiling.measuring.profile import new_profile
 
 MARK = [MARK_BYTES, -MARK_BYTES]
 
@@ -172,8 +173,7 @@ def test_memory_that_only_autograd_holds_is_refused() -> None:
 
 
 def test_a_profile_without_memory_events_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = torch.profiler.profile
-    monkeypatch.setattr(torch.profiler, "profile", lambda activities, profile_memory: profile(activities=activities))
+    monkeypatch.setattr("profiling.measuring.devices.memory_events.new_profile", lambda memory: new_profile())
     with pytest.raises(IncompleteEvents, match="0 of the 2 blocks"):
         peak_by_events(lambda: block(1009))
 
@@ -207,7 +207,7 @@ def test_events_are_in_the_order_of_time_and_those_of_one_nanosecond_as_recorded
         event("[memory]", 6, 17),
     ]
     results = SimpleNamespace(events=lambda: recorded)
-    assert memory_events(SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))) == [3, 17, 11, -11]
+    assert memory_events(SimpleNamespace(kineto_results=results)) == [3, 17, 11, -11]
 
 
 def test_live_bytes_count_each_storage_once_and_whole() -> None:

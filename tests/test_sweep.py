@@ -34,6 +34,7 @@ GRID: dict[str, Any] = {
     "device": "cpu",
     "contenders": ["custom", "official"],
     "time_budget_s": 0.02,
+    "quiet_wait_s": 0,  # other tests are no reason to wait
 }
 
 
@@ -616,6 +617,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, pd.
             device="cpu",
             threads=1,
             time_budget_s=0.02,
+            quiet_wait_s=0,
         )
         yield folder, table
 

@@ -25,6 +25,7 @@ GRID: dict[str, Any] = {
     "device": "cpu",
     "contenders": ["mine.py:Right"],
     "time_budget_s": 0.02,
+    "quiet_wait_s": 0,  # other tests are no reason to wait
 }
 
 

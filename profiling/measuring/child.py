@@ -7,6 +7,7 @@ loaded only after the input is watched, so that a child whose asker is gone ends
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import queue
 import shutil
@@ -31,6 +32,9 @@ def main(marker: Path) -> None:
     from profiling.measuring.answers import Answerer
 
     answerer = Answerer(Marker(marker))
+    # What is loaded by now stays: no look at what is alive, and no garbage collection, has to go over it again.
+    gc.collect()
+    gc.freeze()
     while True:
         answers.write(encode(answerer.answer(inbox.get())))
         answers.flush()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -49,7 +50,7 @@ def fast_path_reason(call: Callable[[], object], layer: nn.Module) -> str:
         layer: the official layer that it calls.
     """
     reasons: list[str] = []
-    with fast_path(True), torch.compiler.set_stance("force_eager"):
+    with fast_path(True), _uncompiled():
         program = observe_kernel(lambda: _watched(call, reasons))
     if program == FAST_PATH:
         return SWITCHED_OFF
@@ -60,6 +61,11 @@ def fast_path_reason(call: Callable[[], object], layer: nn.Module) -> str:
     if getattr(layer, "in_proj_bias", None) is None:
         return "bias=False: in_proj_bias is None"
     return "torch gives no reason"
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    # Without the compiler loaded nothing is compiled; and to ask for it would load it, which takes a second.
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 def _watched(call: Callable[[], object], reasons: list[str]) -> object:

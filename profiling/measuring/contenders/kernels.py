@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-import torch
+from profiling.measuring.profile import events_of, new_profile
 
 FAST_PATH = "official fast path"
 
@@ -44,9 +44,9 @@ def observe_kernel(call: Callable[[], object], generated: Collection[str] = ()) 
         call: what to run, in the mode in which it is timed.
         generated: names of functions that a compiler generated for it, since a profile of a CPU does not see them run.
     """
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with new_profile() as profile:
         call()
-    return name_kernel({event.key for event in profile.key_averages()}, generated)
+    return name_kernel({event.name() for event in events_of(profile)}, generated)
 
 
 def name_kernel(operators: Collection[str], generated: Collection[str] = ()) -> str | None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
+
+from profiling.measuring.profile import events_of, new_profile
 
 # A prime number of bytes that stands before and after the call among the events, so that it is plain which are its.
 MARK_BYTES = 1_000_003
@@ -60,9 +61,9 @@ def between_marks(sizes: Sequence[int]) -> Sequence[int]:
     return sizes[first + 2 : last]
 
 
-def memory_events(profile: Any) -> list[int]:
+def memory_events(profile: torch.autograd.profiler.profile) -> list[int]:
     """The allocator's events in a finished profile, in order: bytes, negative where freed."""
-    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events = [event for event in events_of(profile) if event.name() == "[memory]"]
     # By time alone: among events of one nanosecond the order in which they were recorded stands.
     return [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
 
@@ -91,7 +92,7 @@ def _events_of(call: Callable[[], object], runs_before: int) -> tuple[Sequence[i
     """The sizes of one call's events, and by how much what is alive grew meanwhile."""
     with (
         no_garbage_collection(),
-        torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile,
+        new_profile(memory=True) as profile,
     ):
         for _ in range(runs_before):
             call()
