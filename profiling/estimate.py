@@ -25,11 +25,11 @@ DTYPE_RATE = {"float32": 1.0, "bfloat16": 0.5, "float16": 0.2, "float64": 0.4}
 CALL_OVERHEAD_S = 100e-6
 # Calls outside the timed rounds: check, warm-up, memory pass; the float64 oracle costs about as much again.
 UNTIMED_CALLS = 12
-# Loading torch, and what the first workload of a process pays for: above all the profiler, made ready once.
-CHILD_START_S = 4.0
+# Loading torch, and what the first workload of a process pays for.
+CHILD_START_S = 3.0
 WORKLOAD_OVERHEAD_S = 0.1
 # Its kernel seen and its memory counted, each under a profiler, however short its calls.
-CONTENDER_OVERHEAD_S = 0.15
+CONTENDER_OVERHEAD_S = 0.03
 # Seconds per second of timed rounds: warm-up takes a tenth of the budget, untimed calls before the short ones and the
 # looks at the intervals the rest.
 TIMED_SHARE = 1.15

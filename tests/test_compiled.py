@@ -312,6 +312,7 @@ def test_many_layers_of_one_class_stay_compiled(only_traced: None, tmp_path: Pat
     assert {row["status"] for row in rows.values()} == {"ok"}
 
 
+@pytest.mark.soak
 def test_the_official_call_is_really_compiled_and_the_program_within_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_start: None
 ) -> None:
