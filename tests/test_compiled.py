@@ -328,6 +328,7 @@ def test_the_official_call_is_really_compiled_and_the_program_within_is_seen(
     assert os.listdir(tmp_path) == []  # nothing is left for the next one to find
 
 
+@pytest.mark.soak
 def test_a_training_call_is_compiled_with_its_gradients() -> None:
     point = make_workload(mode="training")
     x, weights = make_input(point), make_weights(point)
