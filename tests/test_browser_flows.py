@@ -54,7 +54,7 @@ def test_first_look_shows_a_run_and_the_live_check(watched, server):
 
 
 def test_a_check_asked_for_again_is_answered(watched, server):
-    watched.goto(server.url("batch_size=2&num_heads=8&d_model=512&seq_len=1024"))  # long enough to be seen waiting
+    watched.goto(server.url("batch_size=2&num_heads=8&d_model=512&seq_len=512"))  # long enough to be seen waiting
     checked = watched.locator(".st-key-check_custom")
     expect(checked).to_contain_text("pass")
     again = watched.locator(".st-key-check_again").get_by_role("button")
