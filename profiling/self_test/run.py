@@ -19,6 +19,7 @@ from profiling.self_test.settings import SelfTestSettings
 from profiling.self_test.synthetic import all_coverages
 from profiling.self_test.trials import Launcher, Trial
 from profiling.stopping import StopSwitch
+from profiling.units import format_duration
 
 MIN_SETS = 2
 
@@ -78,14 +79,15 @@ def run_self_test(
     lock = DeviceLock(device["device"])
     lock.acquire("self-test", pause=stop.pause)
     trials: list[Trial] = []
-    stop_reason = f"{settings.max_sets} sets made"
+    stop_reason, set_s = f"{settings.max_sets} sets made", 0.0
     try:
         launcher = Launcher(settings, device["device"], lock.fd, stop)
         for number in range(1, settings.max_sets + 1):
             started = clock()
-            tell(f"set {number} of up to {settings.max_sets}: {settings.replicates} fresh processes and one of theirs")
+            tell(_set_words(number, settings, set_s))
             trials += list(launcher.one_set(number, workloads))
-            if MIN_SETS <= number < settings.max_sets and clock() + (clock() - started) > deadline:
+            set_s = clock() - started
+            if MIN_SETS <= number < settings.max_sets and clock() + set_s > deadline:
                 stop_reason = f"time limit of {settings.time_limit_s:g} s after {number} sets"
                 break
     except ChildStopped:
@@ -104,6 +106,12 @@ def run_self_test(
     )
     write_record(ended, folder)
     return ended
+
+
+def _set_words(number: int, settings: SelfTestSettings, set_s: float) -> str:
+    told = f"set {number} of up to {settings.max_sets}: {settings.replicates} fresh processes and one of the usual way"
+    left_s = (settings.max_sets - number + 1) * set_s
+    return f"{told}, about {format_duration(left_s)} left" if set_s else told
 
 
 def _device(settings: SelfTestSettings, stop: StopSwitch) -> dict[str, Any]:
