@@ -12,12 +12,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 from dashboard.formatting import day_and_time
 from profiling.device_lock import Owner, owner
-from profiling.layers import is_layer
+from profiling.repeat import sweep_arguments
 from profiling.runs import Run, RunError, is_alive, new_run_id, read_run, results_dir
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
@@ -166,34 +165,3 @@ def _busy(holder: Owner) -> str:
     except RunError:
         return f"{since} with sweep {holder.run_id} (process {holder.pid})"
     return f"{since}, {progress.done}/{progress.total}, with sweep {holder.run_id} (process {holder.pid})"
-
-
-def sweep_arguments(grid: Grid, settings: SweepSettings) -> list[str]:
-    """The command line that measures this grid in this way, after `python -m profiling`."""
-    options = {
-        "--batch-size": _list(grid.batch_size),
-        "--seq-len": _list(grid.seq_len),
-        "--num-heads": _list(grid.num_heads),
-        "--d-model": grid.d_model,
-        "--head-dim": grid.head_dim,
-        "--dtype": _list(grid.dtype),
-        "--mode": _list(grid.mode),
-        "--bias": _list("yes" if bias else "no" for bias in grid.bias),
-        "--causal": _list("yes" if causal else "no" for causal in grid.causal),
-        "--device": grid.device,
-        "--threads": grid.threads,
-        "--seed": grid.seed,
-        "--contenders": _list(name for name in settings.contenders if not is_layer(name)),
-        "--replicates": settings.replicates,
-        "--time-budget": settings.time_budget_s,
-        "--quiet-wait": settings.quiet_wait_s,
-        "--heap": settings.heap,
-    }
-    given = [(name, str(value)) for name, value in options.items() if value is not None]
-    own = [("--contender", name) for name in settings.contenders if is_layer(name)]
-    given += [*own, ("--reference", settings.reference)] if own else []
-    return ["sweep", *(word for pair in given for word in pair)]
-
-
-def _list(values: Iterable[object]) -> str:
-    return ",".join(str(value) for value in values)

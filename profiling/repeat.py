@@ -1,14 +1,52 @@
-"""The command line that measures one row again: its workload, its contender and reference, under the run's settings."""
+"""The command line of a sweep: of a grid, and of one row measured again, its contender next to its reference."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from profiling.layers import is_layer
 from profiling.settings import SweepSettings
-from profiling.workload import Workload
+from profiling.workload import Grid, GridError, Workload
+
+
+def sweep_arguments(
+    grid: Grid, settings: SweepSettings, contenders: Iterable[str] | None = None, reference: str | None = None
+) -> list[str]:
+    """The words after `python -m profiling` that measure this grid in this way.
+
+    Args:
+        grid: what to measure.
+        settings: how.
+        contenders: which layers; None for those of the settings. Layers of one's own are named as they were given.
+        reference: what those are compared with; None for that of the settings.
+    """
+    names = list(settings.contenders if contenders is None else contenders)
+    own = [name for name in names if is_layer(name)]
+    options: list[tuple[str, object]] = [
+        ("batch-size", _list(grid.batch_size)),
+        ("seq-len", _list(grid.seq_len)),
+        ("num-heads", _list(grid.num_heads)),
+        ("d-model", grid.d_model),
+        ("head-dim", grid.head_dim),
+        ("dtype", _list(grid.dtype)),
+        ("mode", _list(grid.mode)),
+        ("bias", _switches(grid.bias)),
+        ("causal", _switches(grid.causal)),
+        ("contenders", _list(name for name in names if not is_layer(name)) or None),
+        *(("contender", name) for name in own),
+        ("reference", (reference or settings.reference) if own else None),
+        ("device", grid.device),
+        ("threads", grid.threads),
+        ("seed", grid.seed),
+        ("replicates", settings.replicates),
+        ("time-budget", _seconds(settings.time_budget_s)),
+        ("time-limit", _seconds(settings.time_limit_s)),
+        ("quiet-wait", _seconds(settings.quiet_wait_s)),
+        ("heap", settings.heap),
+    ]
+    return ["sweep", *(word for name, value in options if value is not None for word in (f"--{name}", str(value)))]
 
 
 def repeat_command(workload: Workload, contender: str, reference: str | None, settings: SweepSettings) -> str:
@@ -22,31 +60,22 @@ def repeat_command(workload: Workload, contender: str, reference: str | None, se
         reference: what it was compared with; None for a reference itself.
         settings: those of its run.
     """
-    options: dict[str, object] = {
-        "batch-size": workload.batch_size,
-        "seq-len": workload.seq_len,
-        "num-heads": workload.num_heads,
-        "d-model": workload.d_model,
-        "dtype": workload.dtype,
-        "mode": workload.mode,
-    }
-    options |= {name: "yes" for name, is_so in (("bias", workload.bias), ("causal", workload.causal)) if is_so}
-    if is_layer(contender):
-        options |= {"contender": contender, "reference": reference}
-    else:
-        options["contenders"] = ",".join(name for name in (contender, reference) if name)
-    options |= {
-        "device": workload.device,
-        "threads": workload.threads,
-        "seed": workload.seed,
-        "replicates": settings.replicates,
-        "time-budget": _seconds(settings.time_budget_s),
-        "time-limit": _seconds(settings.time_limit_s),
-        "quiet-wait": _seconds(settings.quiet_wait_s),
-        "heap": settings.heap,
-    }
-    words = [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
-    return shlex.join(["python", "-m", "profiling", "sweep", *words])
+    point = Grid(
+        batch_size=(workload.batch_size,),
+        seq_len=(workload.seq_len,),
+        num_heads=(workload.num_heads,),
+        d_model=workload.d_model,
+        dtype=(workload.dtype,),
+        mode=(workload.mode,),
+        bias=(workload.bias,),
+        causal=(workload.causal,),
+        device=workload.device,
+        threads=workload.threads,
+        seed=workload.seed,
+    )
+    # To a layer of one's own its reference is added by itself.
+    names = (contender,) if is_layer(contender) or reference is None else (contender, reference)
+    return shlex.join(["python", "-m", "profiling", *sweep_arguments(point, settings, names, reference)])
 
 
 def repeat_command_of_row(row: Mapping[str, Any], settings: SweepSettings) -> str | None:
@@ -54,7 +83,19 @@ def repeat_command_of_row(row: Mapping[str, Any], settings: SweepSettings) -> st
     workload = {name: row[name] for name in Workload.__dataclass_fields__}
     if None in workload.values():
         return None
-    return repeat_command(Workload.from_dict(workload), row["contender"], row["reference"], settings)
+    try:
+        return repeat_command(Workload.from_dict(workload), row["contender"], row["reference"], settings)
+    except GridError:  # no such point: the file was edited
+        return None
+
+
+def _list(values: Iterable[object]) -> str:
+    return ",".join(str(value) for value in values)
+
+
+def _switches(values: tuple[bool, ...]) -> str | None:
+    """`no,yes` and the like; None for what is so without being asked for."""
+    return None if values == (False,) else _list("yes" if value else "no" for value in values)
 
 
 def _seconds(seconds: float | None) -> str | None:

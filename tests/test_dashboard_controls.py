@@ -2,11 +2,11 @@ import pytest
 
 from dashboard import session
 from dashboard.controls import wish
-from dashboard.jobs import sweep_arguments
 from dashboard.layers import Layers
 from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
 from profiling.cli import main
 from profiling.estimate import estimate
+from profiling.repeat import sweep_arguments
 from profiling.settings import CONTENDERS, SweepSettings
 from profiling.workload import Grid
 
@@ -81,7 +81,6 @@ def test_the_command_line_of_a_sweep_names_everything_that_the_controls_chose():
         "--dtype": "float32",
         "--mode": "inference",
         "--bias": "no,yes",
-        "--causal": "no",
         "--device": "auto",
         "--threads": "1",
         "--seed": "5",
