@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from profiling.intervals import median_half_width
-
-CLONE = "clone:"
+from profiling.settings import CLONE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -60,8 +60,9 @@ def _better(one: object, other: object) -> float | None:
 
 def _rate(value: object) -> float | None:
     # From a file that someone may have edited.
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) and value > 0 else None  # type: ignore[arg-type,operator]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        return None
+    return float(value)
 
 
 def _mapping(value: object) -> Mapping[Any, Any]:

@@ -108,7 +108,7 @@ def _provisional_lines(compared: Sequence[Row], folder: Path, replicates: int) -
     if not provisional:
         return []
     # A replicate that was lost is not measured again by asking for as many as before.
-    missing = max(1, *(MIN_REPLICATES_FOR_VERDICT - row["num_replicates"] for row in provisional))
+    missing = max(1, *(MIN_REPLICATES_FOR_VERDICT - row["num_speedups"] for row in provisional))
     command = ["python", "-m", "profiling", "sweep", "--out", str(folder), "--resume"]
     return [
         f"provisional: nothing can be claimed below {MIN_REPLICATES_FOR_VERDICT} replicates; add replicates:",

@@ -104,6 +104,7 @@ SAMPLE_COLUMNS = (
 # What joining the replicates adds, after the columns above less `replicate`.
 JOINED_COLUMNS = (
     Column("num_replicates", "int", "replicates with a measurement"),
+    Column("num_speedups", "int", "replicates behind speedup: those in which its reference was measured too"),
     Column(
         "speedup_low",
         "float",
@@ -134,7 +135,7 @@ ENVIRONMENT_COLUMNS = (
     Column("blas", "text", "the library behind torch's matrix products"),
     Column("platform", "text", "operating system and processor architecture"),
     Column("commit", "text", "commit of mha-bench, with -dirty where files differ from it; empty without git"),
-    Column("repeat_command", "text", "the command line that measures this point again"),
+    Column("repeat_command", "text", "the command line that measures this row again, next to its reference alone"),
 )
 
 REPORT_COLUMNS = (

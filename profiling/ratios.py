@@ -32,6 +32,10 @@ class Joined:
         """How far it lies from 1."""
         return stray(self.speedup)
 
+    def holds(self, truth: float) -> bool:
+        """Whether that ratio lies in the interval; not where there is none."""
+        return self.low is not None and self.high is not None and self.low <= truth <= self.high
+
     def lies_outside(self, margin: float) -> bool:
         """Whether the whole interval is further than that from 1."""
         if self.low is None or self.high is None:
@@ -90,33 +94,39 @@ def join_replicates(speedups: Sequence[float], num_compared: int = 1) -> Joined:
     return Joined(speedup=math.exp(statistics.fmean(logs)), low=low, high=high, num_replicates=len(logs))
 
 
-def speed_verdict(found: Joined, clone: Joined | None = None) -> tuple[str, str]:
+def speed_verdict(found: Joined, clone: Joined | None) -> tuple[str, str]:
     """What may be claimed of a speed-up (faster, slower, same, unsure, provisional), and why.
 
     Args:
         found: the contender's speed-up over its reference.
-        clone: the same ratio of the reference to a clone of itself; None where there was none.
+        clone: the same ratio of the reference to a clone of itself; None where there was none, as in runs of a version
+            that kept only how far it strayed.
 
     `faster` and `slower` need the interval wholly outside of 1 ± max(2 %, the clone's stray), `same` wholly inside of
     1 ± 2 %: noise can hide a difference, but it never shows that there is none. Where the clone itself seems to
-    differ from its original, nothing is claimed.
+    differ from its original, or is not there in as many replicates, nothing is claimed.
     """
     if found.num_replicates < MIN_REPLICATES_FOR_VERDICT or found.low is None or found.high is None:
         missing = MIN_REPLICATES_FOR_VERDICT - found.num_replicates
         more = f"{missing} more replicate" + ("s" if missing > 1 else "")
         return "provisional", f"{found.num_replicates} of the {MIN_REPLICATES_FOR_VERDICT} replicates needed: {more}"
-    if clone is not None and clone.lies_outside(SMALLEST_CLAIM):
+    if clone is None or clone.num_replicates < MIN_REPLICATES_FOR_VERDICT:
+        number = 0 if clone is None else clone.num_replicates
+        return "unsure", (
+            f"a clone of the reference was measured beside it in {number} replicates, which is too few to tell what "
+            "differs by itself"
+        )
+    if clone.lies_outside(SMALLEST_CLAIM):
         return "unsure", (
             f"a clone of the reference differs from it by {clone.stray:.1%} too: something besides the layers "
             "differs. Measure again in a quiet moment"
         )
-    stray = 0.0 if clone is None else clone.stray
-    margin = max(SMALLEST_CLAIM, stray)
+    margin = max(SMALLEST_CLAIM, clone.stray)
     interval = f"the interval {found.low:.3f} to {found.high:.3f}"
     if found.lies_outside(margin):
         verdict = "faster" if found.speedup > 1 else "slower"
         return verdict, f"{interval} lies wholly outside of 1 ± {margin:.1%}"
-    if found.lies_within(SMALLEST_CLAIM) and stray <= SMALLEST_CLAIM:
+    if found.lies_within(SMALLEST_CLAIM) and margin == SMALLEST_CLAIM:
         return "same", f"{interval} lies wholly within 1 ± {SMALLEST_CLAIM:.0%}"
     if margin > SMALLEST_CLAIM:
         return "unsure", (

@@ -10,7 +10,7 @@ from typing import Any
 from profiling.layers import COMPILED, EXAMPLE, LayerFile, find_layer, inner_of, is_compiled, is_layer, split_layer
 from profiling.workload import GridError, require_size
 
-# Each contender and its reference: the official call that does the same work (design: the choice of baseline
+# Each contender and its reference: the official call that does the same work (the choice of baseline
 # alone can make a layer look 2.5 times faster). The fast path computes what the default call does, by another program;
 # so it has a reference, and is one to layers of one's own. The other two are compared with nothing.
 REFERENCES: dict[str, str | None] = {
@@ -25,6 +25,8 @@ CONTENDERS = ("custom", "custom-fused", "official", "official-fused")
 # What a layer of one's own may be compared with; it is for its owner to say which of them does the same work.
 OFFICIAL = ("official", "official-fused", "official-fastpath")
 HEAPS = ("pinned", "as-is")
+# A reference is measured twice: its copy of this name is the control.
+CLONE = "clone:"
 
 # Below this many replicates an interval is too narrow to act on, so every verdict on speed is provisional.
 MIN_REPLICATES_FOR_VERDICT = 5
@@ -158,9 +160,12 @@ class SweepSettings:
 
 def require_seconds(name: str, value: object, *, may_be_zero: bool = False) -> None:
     """Raises GridError unless `value` is a number of seconds that a person can mean."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):  # type: ignore[arg-type,operator]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_a_wait(value, may_be_zero):
         least = "of 0 or more" if may_be_zero else "above 0"
         raise GridError(f"{name} must be a number of seconds {least}, not {value!r}")
-    if value > MAX_SECONDS:  # type: ignore[operator]
+    if value > MAX_SECONDS:
         raise GridError(f"{name} must be at most {MAX_SECONDS:,} seconds, not {value!r}")
+
+
+def _is_a_wait(seconds: float, may_be_zero: bool) -> bool:
+    return math.isfinite(seconds) and (seconds > 0 or (seconds == 0 and may_be_zero))

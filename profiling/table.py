@@ -128,17 +128,21 @@ def _join(group: pd.DataFrame, num_compared: int) -> dict[str, Any]:
     row["check_verdict"] = next((v for v in _VERDICTS if (measured["check_verdict"] == v).any()), pd.NA)
     found = _joined(measured["speedup"], num_compared)
     if found is not None:
-        clone = _joined(_clone_speedups(measured), num_compared)
+        clone = _joined_clone(measured)
         row |= {"speedup": found.speedup, "speedup_low": found.low, "speedup_high": found.high}
+        row["num_speedups"] = found.num_replicates
         row["speed_verdict"], row["speed_verdict_reason"] = speed_verdict(found, clone)
-        row["clone_speedup"], row["noise_floor"] = (clone.speedup, clone.stray) if clone else (None, None)
+        if clone is None:  # a run of before schema version 2, which kept the size of its stray alone
+            row["noise_floor"] = measured["noise_floor"].median()
+        else:
+            row["clone_speedup"], row["noise_floor"] = clone.speedup, clone.stray
     row["warnings"] = "; ".join(_warnings(group, measured)) or pd.NA
     return row
 
 
-def _clone_speedups(measured: pd.DataFrame) -> pd.Series[Any]:
-    # Before schema version 2 only the size of the clone's stray was kept: taken as if it went the same way each time.
-    return measured["clone_speedup"].fillna(1 + measured["noise_floor"])
+def _joined_clone(measured: pd.DataFrame) -> Joined | None:
+    """The clone over the replicates, an interval for itself: it is the control, not one of those that are compared."""
+    return _joined(measured.loc[measured["speedup"].notna(), "clone_speedup"], 1)
 
 
 def _joined(ratios: pd.Series[Any], num_compared: int) -> Joined | None:

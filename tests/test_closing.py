@@ -33,7 +33,7 @@ def test_a_summary_tells_speedups_with_intervals_and_what_may_be_claimed(tmp_pat
 def row_of(verdict: str, reason: str = "", **changes: Any) -> dict[str, Any]:
     """A row of a joined table."""
     joined = {"speedup_low": 0.97, "speedup_high": 1.23, "speed_verdict": verdict, "speed_verdict_reason": reason}
-    return make_row(**{"warnings": None, "num_replicates": 5, **joined, **changes})
+    return make_row(**{"warnings": None, "num_speedups": 5, **joined, **changes})
 
 
 def after_rows(rows: list[dict[str, Any]], replicates: int = 5) -> list[str]:
@@ -65,7 +65,7 @@ def test_the_commonest_reason_for_being_unsure_is_told_once_whatever_its_numbers
     ],
 )
 def test_the_replicates_to_add_are_those_that_a_verdict_lacks(asked: int, measured: list[int], told: int) -> None:
-    rows = [row_of("provisional", num_replicates=count) for count in measured]
+    rows = [row_of("provisional", num_speedups=count) for count in measured]
     assert after_rows(rows, asked) == [
         "provisional: nothing can be claimed below 5 replicates; add replicates:",
         f"    python -m profiling sweep --out 'made up/run' --resume --replicates {told}",
@@ -89,7 +89,7 @@ def test_names_give_way_and_sentences_wrap_so_that_lines_stay_within_a_hundred_c
     wide = {"batch_size": 128, "seq_len": 16384, "d_model": 1024, "mode": "training"}
     reason = "the interval 0.970 to 1.050 is not clear of 1 ± 4.5%, by which a clone of the reference strayed: " * 3
     own = "some/where/deep/in/folders/a_rather_long_file_name.py:SomeAttention"
-    rows = [row_of("unsure", reason, noise_floor=0.123, warnings="busy " * 40, **wide) | {"contender": own}]
+    rows = [row_of("unsure", reason, clone_speedup=1.123, warnings="busy " * 40, **wide) | {"contender": own}]
     lines = summary([*rows, row_of("provisional")], Path("x" * 120), 5)
     assert len(lines) > 8
     assert [line for line in lines if len(line) > 100 and "python -m profiling" not in line] == []

@@ -21,7 +21,7 @@ from profiling.measuring.contenders.loading import loaded_hash
 from profiling.measuring.devices import Cpu
 from profiling.measuring.failures import Unavailable, failure
 from profiling.measuring.passes import measure
-from profiling.measuring.summaries import CLONE
+from profiling.settings import CLONE
 
 
 class Clock(Cpu):

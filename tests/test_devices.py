@@ -81,14 +81,12 @@ def test_a_system_without_that_counter_tells_no_clock() -> None:
 def test_throttling_of_the_cpu_is_told_by_cause() -> None:
     cpu = Cpu(counters={"heat": lambda: 3, "quota": lambda: 5})
     assert cpu.throttles() == {"heat": 3, "quota": 5}
-    assert cpu.throttle_count() == 8
     assert Cpu(counters={"heat": lambda: None, "quota": lambda: 0}).throttles() == {"quota": 0}
 
 
 def test_throttling_that_is_not_counted_is_unknown_and_not_zero() -> None:
     cpu = Cpu(counters={"heat": lambda: None})
     assert cpu.throttles() == {}
-    assert cpu.throttle_count() is None
 
 
 def test_the_cpu_needs_no_waiting_and_tells_of_no_other_processes() -> None:
@@ -97,7 +95,6 @@ def test_the_cpu_needs_no_waiting_and_tells_of_no_other_processes() -> None:
     assert cpu.torch_device == torch.device("cpu")
     assert cpu.description
     assert cpu.other_processes() is None
-    assert (cpu.throttle_count() or 0) >= 0
     cpu.select()
     cpu.synchronize()
     cpu.flush_cache()

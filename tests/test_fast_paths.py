@@ -19,7 +19,7 @@ from profiling.measuring.contenders.kernels import FAST_PATH, observe_kernel
 from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.devices import Cpu
 from profiling.measuring.passes import measure
-from profiling.measuring.summaries import CLONE
+from profiling.settings import CLONE
 
 EVEN = {"bias": True, "num_heads": 2}
 

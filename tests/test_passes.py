@@ -18,8 +18,7 @@ from profiling.measuring.devices import Cpu
 from profiling.measuring.disturbance.machine_signs import Seen
 from profiling.measuring.failures import failure
 from profiling.measuring.passes import Row, measure
-from profiling.measuring.summaries import CLONE
-from profiling.settings import CONTENDERS, REFERENCES
+from profiling.settings import CLONE, CONTENDERS, REFERENCES
 
 
 class KnownTimes(Cpu):

@@ -11,7 +11,7 @@ from profiling.measuring.devices import find_device
 from profiling.measuring.one_after_other import time_one_after_other
 from profiling.measuring.planted_times import slowed, time_planted
 from profiling.self_test.settings import PLANTED, SelfTestSettings
-from profiling.self_test.trials import CLONE, ONE_AFTER_OTHER, PAIRED, Launcher
+from profiling.self_test.trials import CONTROL, ONE_AFTER_OTHER, PAIRED, Launcher
 from profiling.stopping import StopSwitch
 
 
@@ -60,7 +60,7 @@ def test_every_planted_copy_runs_in_every_round() -> None:
         budget_s=0.01,
         order_seed=5,
     )
-    assert set(times) == {"official", CLONE, "custom", *PLANTED}
+    assert set(times) == {"official", CONTROL, "custom", *PLANTED}
     (num_rounds,) = {len(values) for values in times.values()}
     assert num_rounds >= 5
     assert all(seconds > 0 for values in times.values() for seconds in values)
@@ -86,8 +86,8 @@ def test_on_a_device_behind_a_queue_the_time_told_is_made_longer(monkeypatch: py
 
 @pytest.mark.usefixtures("_threads")
 def test_one_after_the_other_gives_one_time_for_each() -> None:
-    times = time_one_after_other(make_workload(seq_len=11), ["official", "custom", CLONE], 0.001)
-    assert list(times) == ["official", "custom", CLONE]
+    times = time_one_after_other(make_workload(seq_len=11), ["official", "custom", CONTROL], 0.001)
+    assert list(times) == ["official", "custom", CONTROL]
     assert all(seconds > 0 for seconds in times.values())
 
 
@@ -109,8 +109,8 @@ def test_a_set_holds_every_replicate_in_a_process_of_its_own_and_the_other_metho
     assert not any(child.is_alive() for child in started)
     ours = [trial for trial in trials if trial.method == PAIRED]
     assert {(t.replicate, t.contender) for t in ours} == {
-        (replicate, name) for replicate in (1, 2) for name in ("custom", CLONE, *PLANTED)
+        (replicate, name) for replicate in (1, 2) for name in ("custom", CONTROL, *PLANTED)
     }
     other = [trial for trial in trials if trial.method == ONE_AFTER_OTHER]
-    assert {trial.contender for trial in other} == {"custom", CLONE}
+    assert {trial.contender for trial in other} == {"custom", CONTROL}
     assert {trial.workload for trial in trials} == {workload.label}

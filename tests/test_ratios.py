@@ -85,7 +85,7 @@ def test_the_intervals_hold_the_truth_of_all_contenders_together_as_often_as_the
             join_replicates([truth * math.exp(rng.gauss(0, spread)) for _ in range(num_replicates)], num_compared)
             for _ in range(num_compared)
         ]
-        hits += all(found.low <= truth <= found.high for found in founds if found.low and found.high)
+        hits += all(found.holds(truth) for found in founds)
     # 95 %, give or take three standard errors (0.4 % each); Bonferroni may be a little above.
     assert 0.938 <= hits / draws <= 0.965
 
@@ -138,7 +138,7 @@ def clone(stray: float) -> Joined:
 def test_a_verdict_needs_an_interval_clear_of_two_percent_and_of_the_noise(
     low: float, high: float, floor: float, verdict: str, why: str
 ) -> None:
-    said, reason = speed_verdict(joined(low, high), clone(floor) if floor else None)
+    said, reason = speed_verdict(joined(low, high), clone(floor))
     assert said == verdict
     assert why in reason
 
@@ -147,7 +147,7 @@ def test_a_verdict_needs_an_interval_clear_of_two_percent_and_of_the_noise(
 def test_below_five_replicates_a_verdict_is_provisional_and_says_how_many_are_missing(
     low: float | None, high: float | None, num_replicates: int
 ) -> None:
-    verdict, reason = speed_verdict(joined(low, high, num_replicates))
+    verdict, reason = speed_verdict(joined(low, high, num_replicates), clone(0.0))
     assert verdict == "provisional"
     missing = 5 - num_replicates
     assert f"{num_replicates} of the 5 replicates needed: {missing} more replicate" in reason
@@ -159,6 +159,19 @@ def test_nothing_is_claimed_where_the_clone_itself_looks_different(low: float, h
     verdict, reason = speed_verdict(joined(1.5, 1.6), joined(low, high))
     assert verdict == "unsure"
     assert "a clone of the reference differs from it" in reason
+
+
+@pytest.mark.parametrize("few", [None, Joined(speedup=1.0, low=0.99, high=1.01, num_replicates=4)])
+def test_nothing_is_claimed_without_a_clone_in_as_many_replicates(few: Joined | None) -> None:
+    verdict, reason = speed_verdict(joined(1.5, 1.6), few)
+    assert verdict == "unsure"
+    assert f"measured beside it in {few.num_replicates if few else 0} replicates" in reason
+
+
+def test_an_interval_holds_what_lies_in_it_and_none_holds_nothing() -> None:
+    found = joined(0.9, 1.1)
+    assert [found.holds(truth) for truth in (0.89, 0.9, 1.0, 1.1, 1.11)] == [False, True, True, True, False]
+    assert not joined(None, None).holds(1.0)
 
 
 @given(st.floats(0.1, 10), st.floats(1.0, 3.0), st.floats(0, 0.5))

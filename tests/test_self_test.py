@@ -23,7 +23,7 @@ from profiling.self_test.record import table_lines
 from profiling.self_test.run import run_self_test
 from profiling.self_test.settings import PLANTED, SelfTestSettings
 from profiling.self_test.synthetic import MACHINES, NUM_DRAWS, Machine, coverage
-from profiling.self_test.trials import CLONE, ONE_AFTER_OTHER, PAIRED, Launcher, Trial
+from profiling.self_test.trials import CONTROL, ONE_AFTER_OTHER, PAIRED, Launcher, Trial
 from profiling.stopping import StopSwitch
 from profiling.workload import GridError
 
@@ -70,10 +70,10 @@ def made_up_trials(
             for name, slowdown in PLANTED.items():
                 truth = bias if slowdown == 1 else 1 / slowdown
                 trials += paired(name, [draw(truth, noise) for _ in range(5)], number, workload)
-            trials += paired(CLONE, [draw(1.0, noise) for _ in range(5)], number, workload)
+            trials += paired(CONTROL, [draw(1.0, noise) for _ in range(5)], number, workload)
             trials += paired("custom", [draw(1.2, noise) for _ in range(5)], number, workload)
             trials.append(theirs("custom", draw(1.2, their_noise), number, workload))
-            trials.append(theirs(CLONE, draw(1.0, their_noise), number, workload))
+            trials.append(theirs(CONTROL, draw(1.0, their_noise), number, workload))
     return trials
 
 
@@ -138,9 +138,9 @@ def test_the_size_of_a_slow_down_is_told_with_its_error_by_hand() -> None:
 
 
 def test_a_ratio_more_than_two_percent_off_is_counted_either_way() -> None:
-    trials = [trial for trial in made_up_trials(1) if trial.contender != CLONE]
-    trials += paired(CLONE, [1.03] * 5) + paired(CLONE, [1.01] * 5, workload="large")
-    trials += [theirs(CLONE, 0.97), theirs(CLONE, 1.1, workload="large")]
+    trials = [trial for trial in made_up_trials(1) if trial.contender != CONTROL]
+    trials += paired(CONTROL, [1.03] * 5) + paired(CONTROL, [1.01] * 5, workload="large")
+    trials += [theirs(CONTROL, 0.97), theirs(CONTROL, 1.1, workload="large")]
     findings = findings_of_trials(trials)
     assert found(findings, "more than 2% off: joined").count == "1 of 2 ratios"
     assert found(findings, "more than 2% off: torch").count == "2 of 2 ratios"

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import math
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from made_up_runs import lost_row, make_row, make_run, write_run
 from profiling.columns import ENVIRONMENT_COLUMNS, MEASUREMENT_COLUMNS, REPORT_COLUMNS, names
 from profiling.intervals import t_quantile
 from profiling.runs import MEASUREMENTS_FILE, RunError
+from profiling.settings import SweepSettings
 from profiling.table import load_measurements, load_run, load_samples, report_csv, write_report
 
 GOLDEN = Path(__file__).parent / "golden" / "report.csv"
@@ -30,7 +32,15 @@ def golden_run(folder: Path) -> Path:
         lost_row("official", "crashed", '=cmd|" /C calc"!A0', point=2),
         make_row("custom", point=1, replicate=2, latency_median_ms=3.0, speedup=2.0, max_abs_error=math.inf),
         make_row("official", point=1, replicate=2, latency_median_ms=5.0),
-        make_row("custom", point=2, replicate=2, speedup=None, noise_floor=None, warnings="neighbour, busy"),
+        make_row(
+            "custom",
+            point=2,
+            replicate=2,
+            speedup=None,
+            clone_speedup=None,
+            noise_floor=None,
+            warnings="neighbour, busy",
+        ),
         lost_row("official", "timeout", "gave no answer within 60 s", point=2, replicate=2),
     ]
     return write_run(folder, rows)
@@ -112,8 +122,34 @@ def test_the_largest_peak_and_error_of_the_replicates_stand(tmp_path: Path) -> N
     assert (joined["peak_memory_mib"], joined["max_abs_error_oracle"]) == (0.75, 3e-7)
 
 
+def test_the_interval_is_that_of_all_compared_contenders_together_and_the_clones_its_own(tmp_path: Path) -> None:
+    # Two compared: 97.5 % for each, t(4) = 3.4954; the clone is the control and has t(4) = 2.7764 to itself.
+    both = SweepSettings(contenders=("custom", "custom-fused"), replicates=5)
+    logs, clones = [0.10, 0.12, 0.11, 0.13, 0.09], [0.019, 0.034, 0.043, 0.029, 0.037]
+    rows = [
+        make_row(name, replicate=r, speedup=math.exp(log), clone_speedup=math.exp(clone))
+        for r, (log, clone) in enumerate(zip(logs, clones, strict=True), 1)
+        for name in ("custom", "custom-fused")
+    ]
+    row = load_run(write_run(tmp_path, rows, settings=both)).iloc[0]
+    half = 3.4954 * statistics.stdev(logs) / math.sqrt(5)
+    assert math.log(row["speedup_low"]) == pytest.approx(0.11 - half, rel=1e-4)
+    assert math.log(row["speedup_high"]) == pytest.approx(0.11 + half, rel=1e-4)
+    # The clone's interval, 0.0324 ± 0.0112, lies wholly above 2 % so; widened by the other contender it would not.
+    assert row["speed_verdict"] == "unsure"
+    assert "a clone of the reference differs from it by 3.3% too" in row["speed_verdict_reason"]
+    assert row["noise_floor"] == pytest.approx(math.exp(0.0324) - 1)
+
+
+def test_a_clone_counts_in_the_replicates_that_have_a_speedup_alone(tmp_path: Path) -> None:
+    rows = [make_row(replicate=r, speedup=1.5, clone_speedup=1.0) for r in range(1, 6)]
+    rows.append(make_row(replicate=6, speedup=None, clone_speedup=3.0))
+    row = load_run(write_run(tmp_path, rows)).iloc[0]
+    assert (row["num_replicates"], row["num_speedups"], row["clone_speedup"]) == (6, 5, 1.0)
+
+
 def test_five_replicates_allow_a_verdict(tmp_path: Path) -> None:
-    rows = [make_row(replicate=r, speedup=s, noise_floor=0.0) for r, s in enumerate([1.5, 1.51, 1.52, 1.5, 1.49], 1)]
+    rows = [make_row(replicate=r, speedup=s, clone_speedup=1.0) for r, s in enumerate([1.5, 1.51, 1.52, 1.5, 1.49], 1)]
     assert load_run(write_run(tmp_path, rows)).iloc[0]["speed_verdict"] == "faster"
 
 

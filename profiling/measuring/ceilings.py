@@ -88,9 +88,11 @@ def copy_rate(device: Device, budget_s: float) -> float:
     for moved in COPY_BYTES:
         source, target = _tensors("uint8", device, (moved // 2,), (moved // 2,))
         first = _try(partial(target.copy_, source), moved, device)
-        if first.call_s >= LONG_COPY_S:
+        if first.call_s < LONG_COPY_S and moved != COPY_BYTES[-1]:
+            continue  # so quick that a cache may hold it
+        again = _try(first.call, moved, device, budget_s - first.spent_s)
+        if again.call_s >= LONG_COPY_S:
             break
-    again = _try(first.call, moved, device, budget_s - first.spent_s)
     return max(first.rate, again.rate) / 1e9
 
 

@@ -9,7 +9,7 @@ from torch.utils.benchmark import Timer
 
 from mha import fast_path
 from profiling.measuring.contenders.known import make_contender, make_input, make_weights
-from profiling.measuring.summaries import CLONE
+from profiling.settings import CLONE
 from profiling.workload import Workload
 
 

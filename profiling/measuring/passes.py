@@ -35,9 +35,9 @@ from profiling.measuring.disturbance.quiet import Quiet
 from profiling.measuring.failures import failure
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
 from profiling.measuring.outputs import compare_with
-from profiling.measuring.summaries import CLONE, cells_of_rounds
+from profiling.measuring.summaries import cells_of_rounds
 from profiling.runs import now
-from profiling.settings import OFFICIAL, reference_of
+from profiling.settings import CLONE, OFFICIAL, reference_of
 from profiling.workload import Workload
 
 T = TypeVar("T")
@@ -210,7 +210,9 @@ class _Session:
     def _warm_up_all(self, budget_s: float) -> dict[str, float]:
         warm_up = partial(self._warm_up, budget_s=budget_s)
         tried = {name: self._attempt("warm-up", name, warm_up) for name in list(self.live)}
-        return {name: seconds for name, seconds in tried.items() if seconds is not None}
+        call_s = {name: seconds for name, seconds in tried.items() if seconds is not None}
+        # A clone's samples are as long as its original's, so that the two differ in nothing.
+        return call_s | {clone: call_s[reference] for clone, reference in self._clones().items()}
 
     def _warm_up(self, name: str, budget_s: float) -> float:
         return warm_up(self.live[name].call, self.device, budget_s)

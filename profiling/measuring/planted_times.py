@@ -12,6 +12,7 @@ from mha import fast_path
 from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.devices import Device
 from profiling.measuring.latency import measure_rounds, warm_up
+from profiling.settings import CLONE
 from profiling.workload import Workload
 
 
@@ -38,7 +39,7 @@ def time_planted(
     """
     torch.set_num_threads(workload.threads)
     x, weights = make_input(workload), make_weights(workload)
-    clone = f"clone:{reference}"
+    clone = CLONE + reference
     sources = {reference: reference, clone: reference, real: real, **dict.fromkeys(slowdowns, reference)}
     calls: dict[str, Callable[[], object]] = {
         name: make_contender(source, workload, weights, x).call for name, source in sources.items()
@@ -49,6 +50,7 @@ def time_planted(
         calls |= {name: slowed(calls[name], slowdown) for name, slowdown in slowdowns.items() if slowdown > 1}
     with torch.inference_mode(), fast_path(False):
         call_s = {name: warm_up(call, device, budget_s) for name, call in calls.items()}
+        call_s[clone] = call_s[reference]  # as in a sweep: its samples are as long as its original's
         rounds = measure_rounds(
             calls,
             {name: reference for name in calls if name != reference},

@@ -11,9 +11,8 @@ from profiling.costs import call_flop
 from profiling.measuring.disturbance.sample_signs import warnings_of_samples
 from profiling.measuring.latency import Rounds
 from profiling.ratios import paired_speedup, stray
+from profiling.settings import CLONE
 from profiling.workload import Workload
-
-CLONE = "clone:"
 
 
 def cells_of_rounds(

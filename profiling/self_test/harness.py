@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from profiling.self_test.settings import SHAPES, SelfTestSettings
+from profiling.settings import CLONE
 from profiling.stopping import StopSwitch
 from profiling.sweep import sweep
 
@@ -50,6 +51,6 @@ def timed_seconds(folder: Path) -> float:
     total_ms = 0.0
     for sample in load_samples(folder).to_dict("records"):
         # A clone has as many calls in a sample as its original, which takes as long.
-        name = str(sample["contender"]).removeprefix("clone:")
+        name = str(sample["contender"]).removeprefix(CLONE)
         total_ms += float(sample["latency_ms"]) * int(calls[sample["replicate"], sample["point"], name])
     return total_ms / 1e3

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 TABLE_FILE, RATIOS_FILE, ABOUT_FILE = "self-test.csv", "ratios.csv", "about.json"
 PARTS = {
     "a": f"{REFERENCE} against itself: is a difference claimed that is not there?",
-    "b": f"A known slow-down of {REFERENCE}: is it found, and how well is its size told?",
+    "b": f"A known slow-down of {REFERENCE}: is it found (as the only one compared), and how well is its size told?",
     "c": f"The speed-up of {REAL}, launched again and again: how far does it move (deviation of its logarithm)?",
     "d": "What does the harness cost?",
-    "e": "Made-up numbers with a known truth: does the interval hold it?",
+    "e": "Made-up numbers with a known truth, the same on every machine: does the interval hold it?",
 }
 NAME_WIDTH = 40
 

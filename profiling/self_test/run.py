@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from profiling.child_process import ChildStopped, MeasuringChild
+from profiling.child_process import ChildStopped, MeasuringChild, MeasuringError
 from profiling.device_lock import DeviceLock
 from profiling.environment import host_environment
 from profiling.measurer import CHILD_START_LIMIT_S
@@ -63,7 +63,7 @@ def run_self_test(
 
     Raises:
         DeviceBusy: someone else measures on the device.
-        MeasuringError: a process could not measure; the message says why.
+        MeasuringError: a process could not measure in the very first set; the message says why.
         RunError: the folder cannot be written.
         ChildStopped: `stop` was used before there was anything to tell.
     """
@@ -90,10 +90,10 @@ def run_self_test(
             if MIN_SETS <= number < settings.max_sets and clock() + set_s > deadline:
                 stop_reason = f"time limit of {settings.time_limit_s:g} s after {number} sets"
                 break
-    except ChildStopped:
+    except (ChildStopped, MeasuringError) as error:
         if not trials:
             raise
-        stop_reason = stop.reason
+        stop_reason = stop.reason or f"a process failed in set {number}: {error}"
     finally:
         lock.release()
     findings = tuple(sorted([*findings_of_trials(trials), cost, *found], key=lambda finding: finding.part))

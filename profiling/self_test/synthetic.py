@@ -54,7 +54,7 @@ def coverage(machine: Machine, num_replicates: int, num_compared: int, rng: rand
             join_replicates([_speedup(machine, rng) for _ in range(num_replicates)], num_compared)
             for _ in range(num_compared)
         ]
-        hits += all(found.low <= TRUTH <= found.high for found in joined if found.low and found.high)
+        hits += all(found.holds(TRUTH) for found in joined)
     return hits, NUM_DRAWS
 
 

@@ -11,10 +11,11 @@ from profiling.child_process import MeasuringChild
 from profiling.measurer import CHILD_START_LIMIT_S
 from profiling.ratios import paired_speedup
 from profiling.self_test.settings import PLANTED, REAL, REFERENCE, SelfTestSettings
+from profiling.settings import CLONE
 from profiling.stopping import StopSwitch
 from profiling.workload import Workload
 
-CLONE = f"clone:{REFERENCE}"
+CONTROL = CLONE + REFERENCE
 # Timing one layer after the other, two layers share the time that ours takes for two and a clone.
 SHARE_OF_EACH = 1.5
 LAUNCH_LIMIT_S = 300.0
@@ -87,7 +88,7 @@ class Launcher:
                     {
                         "request": "time_one_after_other",
                         "workload": workload.to_dict(),
-                        "contenders": [REFERENCE, REAL, CLONE],
+                        "contenders": [REFERENCE, REAL, CONTROL],
                         "seconds_each": SHARE_OF_EACH * self._settings.replicates * self._settings.time_budget_s,
                     },
                     limit_s=LAUNCH_LIMIT_S,
@@ -97,8 +98,12 @@ class Launcher:
 
     def _child(self) -> MeasuringChild:
         child = MeasuringChild(heap="pinned", lock_fd=self._lock_fd)
-        self._stop.watch(child)
-        child.ask({"request": "environment", "device": self._device}, limit_s=CHILD_START_LIMIT_S)
+        try:
+            self._stop.watch(child)
+            child.ask({"request": "environment", "device": self._device}, limit_s=CHILD_START_LIMIT_S)
+        except BaseException:
+            child.close()
+            raise
         return child
 
 

@@ -84,11 +84,6 @@ class Device(abc.ABC):
         """
         return {}
 
-    def throttle_count(self) -> int | None:
-        """The sum of `throttles`, whatever the cause; None where it can tell of none."""
-        counts = self.throttles()
-        return sum(counts.values()) if counts else None
-
     def other_processes(self) -> int | None:
         """How many other processes hold memory on this accelerator; None where it cannot be told, and for the CPU."""
         return None

@@ -8,7 +8,8 @@ import os
 import time
 from collections.abc import Callable
 
-from profiling.child_process import PINNED_HEAP, can_pin_heap
+from profiling.child_process import can_pin_heap
+from profiling.measuring.torch_environment import allocator, is_heap_pinned
 
 try:
     import resource
@@ -46,8 +47,8 @@ def _probe() -> float:
 
 
 def heap_is_pinned() -> bool:
-    """Whether this process was started with the heap pinned."""
-    return all(os.environ.get(name) == value for name, value in PINNED_HEAP.items())
+    """Whether freed memory really stays in this process."""
+    return is_heap_pinned(os.environ, allocator())
 
 
 def fault_warning(
