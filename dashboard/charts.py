@@ -66,6 +66,8 @@ def line_chart(
             name = label({view.series: value}, names)
             _add_series(figure, line, metric, view, scale, style_of(value, order), name, place)
         add_marks(figure, here, metric, view.x, scale.top, place)
+    if view.x not in axes:  # nothing is swept: the one size that there is
+        axes = {**axes, view.x: tuple(sorted(rows[view.x].dropna().unique()))}
     _finish(figure, metric, view, axes, scale, shown)
     return figure
 
@@ -208,6 +210,9 @@ def _x_axes(figure: go.Figure, view: View, axes: Mapping[str, Sequence[Any]], sh
         ends = [math.log10(value) if view.log_x else value for value in (min(values), max(values))]
         edge = EDGE * (ends[1] - ends[0])
         figure.update_xaxes(range=[ends[0] - edge, ends[1] + edge])
+    elif values:  # one size stands alone in the middle, and its axis has no other tick
+        middle = math.log10(values[0]) if view.log_x else values[0]
+        figure.update_xaxes(range=[middle - EDGE, middle + EDGE] if view.log_x else [0, 2 * middle])
     ticks = values[:: -(-len(values) // MAX_X_TICKS)] if values else []
     if ticks:
         figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=[str(value) for value in ticks])

@@ -48,6 +48,8 @@ def speedup_sentences(row: Mapping[Any, Any], replicates: pd.DataFrame, medians:
     if pd.notna(row["speed_verdict"]):
         reason = "" if pd.isna(row["speed_verdict_reason"]) else f": {plain(str(row['speed_verdict_reason']))}"
         told += f" · **{row['speed_verdict']}**{reason}."
+    elif pd.notna(row["speed_verdict_reason"]):
+        told += f" · {plain(str(row['speed_verdict_reason']))}."
     sentences = [told, _replicates(row, replicates, medians)]
     return [*sentences, *_clone(row, replicates)]
 

@@ -82,7 +82,9 @@ def _found(row: Row) -> str:
     low, high = row["speedup_low"], row["speedup_high"]
     if low is not None and high is not None and high < low * WIDEST_TOLD:
         told += f" ({format_ratio(low)} to {format_ratio(high)})"
-    told += f"  {row['speed_verdict'] or ''}"
+    if row["speed_verdict"] is None:
+        return f"{told}  {row['speed_verdict_reason'] or ''}".rstrip()
+    told += f"  {row['speed_verdict']}"
     # Above this it is the noise that decides what may be claimed.
     if row["noise_floor"] is not None and row["noise_floor"] > SMALLEST_CLAIM:
         told += f", noise {row['noise_floor']:.1%}"

@@ -57,7 +57,12 @@ MEASURED_COLUMNS = (
     Column("noise_floor", "float", "how far that clone strayed from a ratio of 1"),
     Column("throughput_tokens_per_s", "float", "batch_size × seq_len / median time"),
     Column("achieved_gflop_per_s", "float", "operations by formula / median time"),
-    Column("peak_memory_mib", "float", "most bytes the call itself held at once beyond what was live before, MiB"),
+    Column(
+        "peak_memory_mib",
+        "float",
+        "most bytes the call itself held at once beyond what was live before, MiB; on the CPU without what a layer "
+        "takes and frees again in threads of its own",
+    ),
     Column(
         "max_abs_error",
         "float",
@@ -112,7 +117,11 @@ JOINED_COLUMNS = (
         "empty below 2",
     ),
     Column("speedup_high", "float", "upper end of it"),
-    Column("speed_verdict", "text", "faster, slower, same, unsure, or provisional below 5 replicates"),
+    Column(
+        "speed_verdict",
+        "text",
+        "faster, slower, same, unsure, or provisional below 5 replicates; empty where the check fails",
+    ),
     Column("speed_verdict_reason", "text", "why that verdict and no other"),
     Column("arithmetic_intensity", "float", "operations of a call per byte that it has to move at least"),
     Column(

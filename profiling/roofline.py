@@ -15,6 +15,8 @@ from profiling.ceilings import ceilings_of
 from profiling.costs import arithmetic_intensity
 from profiling.workload import Workload
 
+# Beyond it neither caches nor a busy moment explain it.
+IMPOSSIBLE = 3.0
 COLUMNS = ("arithmetic_intensity", "matmul_gflop_per_s", "copy_gb_per_s", "roofline_fraction", "warnings")
 
 
@@ -58,6 +60,11 @@ def warning_of(fraction: float, *, is_memory: bool) -> str | None:
     """
     if round(100 * fraction) <= 100:
         return None
+    if fraction > IMPOSSIBLE:
+        return (
+            f"at {fraction:,.0%} of what this machine was measured to do: the call cannot have done the work that is "
+            "counted, as where it gives back a stored result"
+        )
     if is_memory:
         return (
             f"at {fraction:.0%} of what memory was measured to deliver: its tensors stay in the processor's caches "

@@ -132,6 +132,9 @@ def _join(group: pd.DataFrame, num_compared: int) -> dict[str, Any]:
         row |= {"speedup": found.speedup, "speedup_low": found.low, "speedup_high": found.high}
         row["num_speedups"] = found.num_replicates
         row["speed_verdict"], row["speed_verdict_reason"] = speed_verdict(found, clone)
+        if row["check_verdict"] in ("fail", "error"):
+            row["speed_verdict"] = pd.NA
+            row["speed_verdict_reason"] = f"does not count: its check says {row['check_verdict']}"
         if clone is None:  # a run of before schema version 2, which kept the size of its stray alone
             row["noise_floor"] = measured["noise_floor"].median()
         else:
@@ -155,7 +158,7 @@ def _cells(row: pd.Series[Any]) -> dict[str, Any]:
 
 
 def _warnings(group: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
-    said = list(dict.fromkeys(measured["warnings"].dropna()))
+    said = _said_by_replicate(measured)
     if len(measured) < len(group):
         lost = group[group["status"] != "ok"].iloc[0]
         said.append(
@@ -163,6 +166,18 @@ def _warnings(group: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
             f"{lost['status']}, {lost['status_reason']}"
         )
     return said
+
+
+def _said_by_replicate(measured: pd.DataFrame) -> list[str]:
+    """Each warning once, and in which replicates it was said where not in all: the joined figures may be better."""
+    saying: dict[str, list[int]] = {}
+    for number, texts in zip(measured["replicate"], measured["warnings"], strict=True):
+        for text in [] if pd.isna(texts) else str(texts).split("; "):
+            saying.setdefault(text, []).append(int(number))
+    return [
+        text if len(numbers) == len(measured) else f"{text} (replicate {', '.join(map(str, numbers))})"
+        for text, numbers in saying.items()
+    ]
 
 
 def _typed(table: pd.DataFrame, columns: tuple[Column, ...]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from profiling.progress import describe
 
 def test_a_summary_tells_speedups_with_intervals_and_what_may_be_claimed(tmp_path: Path) -> None:
     rows = [
-        make_row(replicate=replicate, point=point, speedup=speedup, noise_floor=noise)
+        make_row(replicate=replicate, point=point, speedup=speedup, clone_speedup=1 + noise)
         for point, noise in ((1, 0.01), (2, 0.12))
         for replicate, speedup in ((1, 1.4), (2, 1.6))
     ]
@@ -25,7 +25,7 @@ def test_a_summary_tells_speedups_with_intervals_and_what_may_be_claimed(tmp_pat
         "    b 3 s 7 h 2 d 10  custom  1.50× (0.64× to 3.50×)  provisional, noise 12.0%",
         "provisional: nothing can be claimed below 5 replicates; add replicates:",
         f"    python -m profiling sweep --out {folder} --resume --replicates 5",
-        "1 row with a warning: the machine was busy",
+        "1 row with a warning: the machine was busy (replicate 1)",
         WHERE_TO_REPEAT,
     ]
 
@@ -121,3 +121,9 @@ def test_a_finished_sweep_ends_with_it_and_a_stopped_one_does_not(tmp_path: Path
     assert told[0] == "speed-up over the reference:"
     assert told[-2:] == ["finished: 4 of 4 points measured", f"table: {folder / 'report.csv'}"]
     assert describe(Ended(make_run(state="stopped"), folder, folder))[0].startswith("stopped: ")
+
+
+def test_a_layer_that_fails_the_check_has_no_verdict_but_the_reason(tmp_path: Path) -> None:
+    rows = [make_row(replicate=replicate, check_verdict="fail") for replicate in range(1, 6)]
+    lines = closing_lines(write_run(tmp_path / "run", rows))
+    assert lines[1] == "    b 3 s 5 h 2 d 10  custom  1.50× (1.50× to 1.50×)  does not count: its check says fail"

@@ -270,3 +270,13 @@ def test_warnings_of_one_kind_are_told_once_with_the_number_of_their_rows() -> N
         ("5 rounds only: go on", 1),
         ("a clone strayed by 12%", 1),
     ]
+
+
+def test_one_size_alone_is_labelled_and_has_no_other_tick(tmp_path):
+    grid = Grid(batch_size=(3,), seq_len=(64,), num_heads=(2,), d_model=10, device="cpu")
+    run = make_run(tmp_path / "one", grid=grid)
+    view = View(x="seq_len", series="contender", panels=())
+    figure = line_chart(load_run(tmp_path / "one"), LATENCY, view, values_of(run), [{}])
+    axis = figure.layout.xaxis
+    assert (list(axis.tickvals), list(axis.ticktext)) == ([64], ["64"])
+    assert axis.range[0] < math.log10(64) < axis.range[1]

@@ -9,7 +9,7 @@ import pytest
 
 from profiling.measuring.devices import Cpu
 from profiling.measuring.disturbance.cpu_times import CpuTimes
-from profiling.measuring.disturbance.machine_signs import Seen, Watch, read_load
+from profiling.measuring.disturbance.machine_signs import Seen, Watch, read_load, too_many_threads
 
 
 class Told(Cpu):
@@ -124,3 +124,9 @@ def test_the_load_is_the_systems_own_and_empty_where_it_has_none(monkeypatch: py
 def test_this_machine_is_watched() -> None:
     cells = Watch(Cpu()).seen().cells
     assert cells["load_end"] is None or cells["load_end"] >= 0
+
+
+def test_more_threads_than_may_run_at_once_are_told() -> None:
+    assert too_many_threads(2, usable=lambda: 2) == []
+    (told,) = too_many_threads(7, usable=lambda: 2)
+    assert told.startswith("7 threads on 2 that this process may use")

@@ -110,3 +110,8 @@ def test_a_run_without_ceilings_is_read_and_has_them_empty(tmp_path: Path) -> No
     for name in ("matmul_gflop_per_s", "copy_gb_per_s", "roofline_fraction"):
         assert table[name][0] is pd.NA
     assert table["arithmetic_intensity"][0] > 0
+
+
+def test_far_beyond_every_roof_the_work_cannot_have_been_done() -> None:
+    for is_memory in (False, True):
+        assert "cannot have done the work" in (warning_of(120.95, is_memory=is_memory) or "")

@@ -19,7 +19,7 @@ from profiling.cli import main
 from profiling.run_writer import RunWriter
 from profiling.self_test.findings import Finding, finding_of_cost, finding_of_coverage, findings_of_trials
 from profiling.self_test.harness import timed_seconds
-from profiling.self_test.record import table_lines
+from profiling.self_test.record import table_lines, verdict_line
 from profiling.self_test.run import run_self_test
 from profiling.self_test.settings import PLANTED, SelfTestSettings
 from profiling.self_test.synthetic import MACHINES, NUM_DRAWS, Machine, coverage
@@ -110,7 +110,7 @@ def test_one_wrong_claim_of_few_misses_the_aim_but_refutes_nothing() -> None:
     findings = findings_of_trials([*lying, *paired("same 1", [1.1, 1.1, 1.1, 1.1, 1.1])])
     claims = found(findings, "a difference is claimed")
     assert claims.count.startswith("1 of 12 verdicts")
-    assert (claims.is_met, claims.refutes) == (False, False)
+    assert (claims.is_met, claims.refutes) == (None, False), "twelve verdicts decide nothing"
 
 
 def test_a_slow_down_too_small_for_the_noise_is_not_found_and_not_invented() -> None:
@@ -208,7 +208,13 @@ def test_a_value_that_could_not_be_measured_is_a_dash_and_its_aim_unknown() -> N
     lines = table_lines(findings_of_trials(made_up_trials(1)))
     (line,) = [line for line in lines if "ours / theirs" in line][:1]
     assert " – " in line
-    assert line.endswith("unknown")
+    assert line.endswith("aim <= 0.33: open")
+
+
+def test_what_it_comes_to_is_one_sentence() -> None:
+    assert verdict_line(findings_of_trials(made_up_trials(8))) == "nothing is refuted, every aim is met"
+    assert verdict_line(findings_of_trials(made_up_trials(8, bias=1.06))).startswith("REFUTED by more than chance: a ")
+    assert "open: make more --sets" in verdict_line(findings_of_trials(made_up_trials(1)))
 
 
 # -- the flow ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from profiling import run_sweep
 from profiling.layers import source_hash
 from profiling.runs import RunError, read_run
 from profiling.sweep import sweep
-from profiling.table import load_measurements, load_samples
+from profiling.table import load_measurements, load_run, load_samples
 from profiling.workload import GridError
 
 GRID: dict[str, Any] = {
@@ -168,3 +168,38 @@ def test_the_layers_beside_it_are_measured(table: pd.DataFrame) -> None:
     assert (table.loc["mine.py:Right", "status"], table.loc["mine.py:Right", "check_verdict"]) == ("ok", "pass")
     assert table.loc["mine.py:Right", "speedup"] > 0
     assert table.loc["official", "status"] == "ok"
+
+
+STALE = """
+import torch
+from mha import MultiHeadAttention
+
+class Stored(MultiHeadAttention):
+    output = None
+
+    def forward(self, x):
+        if self.output is None:
+            self.output = super().forward(x)
+        return self.output
+
+class OneThread(MultiHeadAttention):
+    def forward(self, x):
+        torch.set_num_threads(1)
+        torch.backends.cuda.enable_flash_sdp(False)
+        return super().forward(x)
+"""
+
+
+def test_a_stored_result_fails_and_a_change_of_torch_is_told_in_every_row_and_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stale.py").write_text(STALE)
+    monkeypatch.chdir(tmp_path)
+    grid = {**GRID, "contenders": ["stale.py:Stored", "stale.py:OneThread", "official-fused"], "threads": 2}
+    sweep({**grid, "seq_len": [7]}, tmp_path / "run")
+    table = load_run(tmp_path / "run").set_index("contender")
+    assert table["check_verdict"]["stale.py:Stored"] == "fail"
+    assert "a stored result was timed" in table["warnings"]["stale.py:Stored"]
+    assert table["check_verdict"]["stale.py:OneThread"] == "pass"
+    for text in table["warnings"]:
+        assert "threads 2 -> 1, flash attention True -> False" in text

@@ -270,3 +270,18 @@ def test_a_report_never_takes_the_place_of_what_was_measured(tmp_path: Path, nam
     write_run(tmp_path, [make_row()])
     with pytest.raises(RunError, match="must not take its place"):
         write_report(tmp_path, tmp_path / name)
+
+
+def test_a_warning_says_in_which_replicates_where_not_in_all(tmp_path: Path) -> None:
+    said = {1: "busy; drift", 2: "drift", 3: "busy; drift"}
+    rows = [make_row(replicate=replicate, warnings=text) for replicate, text in said.items()]
+    row = load_run(write_run(tmp_path, rows)).iloc[0]
+    assert row["warnings"] == "busy (replicate 1, 3); drift"
+
+
+@pytest.mark.parametrize("verdict", ["fail", "error"])
+def test_a_speed_up_of_a_layer_that_fails_the_check_has_no_verdict(tmp_path: Path, verdict: str) -> None:
+    rows = [make_row(replicate=replicate, check_verdict=verdict) for replicate in range(1, 6)]
+    row = load_run(write_run(tmp_path, rows)).iloc[0]
+    assert (row["speedup"], row["speed_verdict"]) == (pytest.approx(1.5), pd.NA)
+    assert row["speed_verdict_reason"] == f"does not count: its check says {verdict}"

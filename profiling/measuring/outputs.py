@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mha import Oracle, compare_outputs
+from profiling.measuring.contenders.known import Contender
 
 
 def compare_with(
@@ -52,6 +53,28 @@ def compare_with(
         return cells, []
     cells["check_verdict"] = "error"
     return cells, [f"{reference} itself is far from the float64 truth: a layer changed torch for all"]
+
+
+def stale_output(contender: Contender, first: Tensor) -> str | None:
+    """What is wrong with a layer of one's own that does not compute any more once it is timed; None where it does.
+
+    Args:
+        contender: the layer, with an input of its own.
+        first: its output when it was checked, for the same input.
+    """
+    x = contender.x
+    assert x is not None, "a layer of one's own has an input of its own"
+    again = contender.forward().detach().clone()
+    if again.shape != first.shape or not torch.allclose(again, first, rtol=1e-2, atol=1e-2, equal_nan=True):
+        return "after it was timed it gives another output for the same input: what was timed is not what was checked"
+    with torch.no_grad():
+        kept = x.clone()
+        x.mul_(-0.5)
+        other = contender.forward().detach().clone()
+        x.copy_(kept)
+    if torch.equal(other, again) and bool(again.any()):
+        return "it gives the same output for another input: a stored result was timed, not the work"
+    return None
 
 
 def _or_infinite(value: float) -> float:

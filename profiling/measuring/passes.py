@@ -29,12 +29,13 @@ from profiling.measuring.contenders.programs import (
     program_cells,
     require_fast_path,
 )
+from profiling.measuring.contenders.torch_settings import put_back, torch_settings
 from profiling.measuring.devices import Device
-from profiling.measuring.disturbance.machine_signs import Seen, Watch
+from profiling.measuring.disturbance.machine_signs import Seen, Watch, too_many_threads
 from profiling.measuring.disturbance.quiet import Quiet
 from profiling.measuring.failures import failure
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
-from profiling.measuring.outputs import compare_with
+from profiling.measuring.outputs import compare_with, stale_output
 from profiling.measuring.summaries import cells_of_rounds
 from profiling.runs import now
 from profiling.settings import CLONE, OFFICIAL, reference_of
@@ -85,12 +86,17 @@ def measure(
     session = _Session(workload, contenders, device, say, layers or {}, reference)
     # Outside the mode: weights made in inference mode are of another kind, and take torch through slower products than
     # those of a layer that a person made and then used so.
+    before = torch_settings()
     session.build()
+    session.warn_all(put_back(before))
     with _mode(workload), fast_path(False):
+        before = torch_settings()
         session.prepare()
         session.check()
         session.time(budget_s, random.Random(order_seed), quiet)
+        session.check_again()
         session.measure_memory()
+        session.warn_all(put_back(before))
         return session.rows
 
 
@@ -110,6 +116,7 @@ class _Session:
         self.names, self.layers = contenders, layers
         self.references = {name: reference_of(name, reference) for name in contenders}
         self.live: dict[str, Contender] = {}
+        self.first: dict[str, Tensor] = {}  # what layers of one's own gave when they were checked
         self.generated: dict[str, frozenset[str]] = {}  # functions that a compiler made for a contender, by name
         self.rows = {name: Row({"status": "ok", "source_hash": self._source_hash(name)}, []) for name in contenders}
 
@@ -165,6 +172,16 @@ class _Session:
                 self._note_latency(rounds, watch.seen(), quiet.waited_s)
                 return
 
+    def check_again(self) -> None:
+        """Looks whether layers of one's own still computed when they were timed: not a stored output, nor another."""
+        for name in [name for name in self.layers if name in self.first and name in self.live]:
+            self._attempt("check", name, self._check_again)
+
+    def warn_all(self, text: str | None) -> None:
+        """Tells it in the row of every contender, if there is anything to tell."""
+        for name in self.names if text else ():
+            self._warn(name, text or "")
+
     def measure_memory(self) -> None:
         """Takes the peak of each call, and looks which attention program ran. What was timed before stands."""
         for name in [name for name in self.names if name in self.live]:
@@ -205,7 +222,16 @@ class _Session:
         if mine is not None and not torch.equal(mine, self.x):
             self._warn(name, "writes to its input: each call sees what the one before has left there")
             return output.clone()  # it may be that input
+        if name in self.layers:
+            self.first[name] = output
         return output
+
+    def _check_again(self, name: str) -> None:
+        contender, first = self.live[name], self.first.pop(name)
+        fault = stale_output(contender, first)
+        if fault:
+            self.rows[name].cells["check_verdict"] = "fail"
+            self._warn(name, fault)
 
     def _warm_up_all(self, budget_s: float) -> dict[str, float]:
         warm_up = partial(self._warm_up, budget_s=budget_s)
@@ -269,7 +295,7 @@ class _Session:
         for name, (cells, warnings) in told.items():
             self.rows[name].cells |= {**cells, "measured_at": now(), "waited_s": waited_s, **seen.cells}
             self.rows[name].samples_s = rounds.samples[name]
-            for text in seen.warnings + warnings:
+            for text in [*seen.warnings, *warnings, *too_many_threads(self.workload.threads)]:
                 self._warn(name, text)
 
     def _note_memory(self, name: str) -> None:

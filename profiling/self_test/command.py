@@ -39,7 +39,7 @@ def self_test(
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
     from profiling.runs import RunError, new_run_id, results_dir
-    from profiling.self_test.record import TABLE_FILE, table_lines
+    from profiling.self_test.record import TABLE_FILE, table_lines, verdict_line
     from profiling.self_test.run import run_self_test
     from profiling.self_test.settings import SelfTestSettings
     from profiling.stopping import StopSwitch
@@ -67,6 +67,7 @@ def self_test(
     about = ended.environment
     click.echo(f"on {about['device_name']} ({about['device']}), torch {about['torch_version']}; {ended.stop_reason}")
     click.echo("\n".join(table_lines(ended.findings)))
+    click.echo(verdict_line(ended.findings))
     click.echo(f"table: {folder / TABLE_FILE}")
     if stop.is_requested():
         sys.exit(EXIT_STOPPED)

@@ -21,6 +21,8 @@ LARGEST_HARNESS_COST = 1.5
 # their level says.
 LEAST_HELD = 0.9
 CLAIMS = ("faster", "slower")
+# Of fewer verdicts even none that is wrong says little.
+MIN_VERDICTS = 30
 # The coverage on made-up numbers is held to its level within this many standard errors.
 STANDARD_ERRORS = 3.0
 
@@ -135,7 +137,7 @@ def _false_claims(sets: Verdicts) -> Finding:
         high=high,
         count=f"{claims} of {len(verdicts)} verdicts" + (f" ({told})" if told else ""),
         aim=f"<= {MOST_FALSE_CLAIMS:.0%}",
-        is_met=claims / len(verdicts) <= MOST_FALSE_CLAIMS,
+        is_met=claims / len(verdicts) <= MOST_FALSE_CLAIMS if len(verdicts) >= MIN_VERDICTS else None,
         refutes=low > MOST_FALSE_CLAIMS,
     )
 

@@ -29,16 +29,25 @@ PARTS = {
 NAME_WIDTH = 40
 
 
+def require_writable(folder: Path) -> None:
+    """Makes the folder, so that what cannot be written is known before anything is measured.
+
+    Raises:
+        RunError: it cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{folder} cannot be made: {error}") from error
+    write_aside(folder / ABOUT_FILE, json.dumps({"started_at": now()}) + "\n")
+
+
 def write_record(ended: SelfTest, folder: Path) -> None:
     """Writes the table, the raw ratios and the environment into `folder`.
 
     Raises:
         RunError: it cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"{folder} cannot be made: {error}") from error
     about = {
         "ended_at": now(),
         "stop_reason": ended.stop_reason,
@@ -67,14 +76,27 @@ def table_lines(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
+def verdict_line(findings: Sequence[Finding]) -> str:
+    """What it all comes to, in one sentence."""
+    refuted = [finding.what for finding in findings if finding.refutes]
+    missed = sum(finding.is_met is False for finding in findings)
+    undecided = sum(bool(finding.aim) and finding.is_met is None for finding in findings)
+    if refuted:
+        return f"REFUTED by more than chance: {', '.join(refuted)}. Do not trust figures from this machine as it is"
+    told = "nothing is refuted"
+    told += f", {missed} aim{'s' * (missed > 1)} missed" if missed else ""
+    told += f", {undecided} open: make more --sets" if undecided else ""
+    return told + ("" if missed or undecided else ", every aim is met")
+
+
 def _line(finding: Finding) -> str:
     value = "–" if finding.value is None else _shown(finding.value, finding.unit)
     interval = ""
     if finding.low is not None and finding.high is not None:
         interval = f"[{_shown(finding.low, finding.unit)}, {_shown(finding.high, finding.unit)}]"
-    line = f"     {finding.what:<{NAME_WIDTH}}  {value:>7}  {interval:<16}  {finding.count}"
+    line = f"     {finding.what:<{NAME_WIDTH}}  {value:>7}  {interval:<15}  {finding.count}"
     if finding.aim:
-        line += f"; aim {finding.aim}: " + {True: "met", False: "MISSED", None: "unknown"}[finding.is_met]
+        line += f"; aim {finding.aim}: " + {True: "met", False: "MISSED", None: "open"}[finding.is_met]
     return line.rstrip()
 
 

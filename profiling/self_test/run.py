@@ -14,7 +14,7 @@ from profiling.environment import host_environment
 from profiling.measurer import CHILD_START_LIMIT_S
 from profiling.self_test.findings import Finding, finding_of_cost, finding_of_coverage, findings_of_trials
 from profiling.self_test.harness import harness_cost
-from profiling.self_test.record import write_record
+from profiling.self_test.record import require_writable, write_record
 from profiling.self_test.settings import SelfTestSettings
 from profiling.self_test.synthetic import all_coverages
 from profiling.self_test.trials import Launcher, Trial
@@ -68,6 +68,7 @@ def run_self_test(
         ChildStopped: `stop` was used before there was anything to tell.
     """
     stop = stop or StopSwitch()
+    require_writable(folder)
     deadline = clock() + settings.time_limit_s
     tell("made-up numbers: does the interval hold the truth?")
     found = [finding_of_coverage(*coverage) for coverage in all_coverages(settings.seed)]

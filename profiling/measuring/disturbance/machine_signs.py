@@ -42,6 +42,11 @@ class _Look:
     throttles: dict[str, int]
 
 
+def usable_threads() -> int:
+    """Hardware threads that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def read_load() -> float | None:
     """Processes ready to run, 1-minute average; None where the system has no such figure."""
     try:
@@ -83,6 +88,16 @@ class Watch:
             clock_mhz=device.clock_mhz(),
             throttles=device.throttles(),
         )
+
+
+def too_many_threads(threads: int, usable: Callable[[], int] = usable_threads) -> list[str]:
+    """A sentence where torch computes with more threads than this process may run at once."""
+    if threads <= usable():
+        return []
+    return [
+        f"{threads} threads on {usable()} that this process may use: they wait for each other, and the times are of "
+        "that. Take fewer --threads"
+    ]
 
 
 def _of_others(before: _Look, now: _Look) -> Iterator[str]:
