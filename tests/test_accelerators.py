@@ -256,7 +256,7 @@ def test_the_cache_is_flushed_by_work_on_the_device(kind: type[Accelerator], mon
 def test_what_no_one_tells_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in (Xpu, Mps):
         device, _ = make(kind, monkeypatch)
-        assert (device.clock_mhz(), device.throttle_count(), device.other_processes()) == (None, None, None)
+        assert (device.clock_mhz(), device.throttles(), device.other_processes()) == (None, {}, None)
         assert device.clock_step_s == 1e-6
 
 
@@ -298,7 +298,7 @@ def test_the_clock_that_torch_tells_comes_first() -> None:
 
 def test_cuda_without_the_tool_tells_none() -> None:
     device, _ = cuda(FakeBackend("cuda:1"), {})
-    assert (device.clock_mhz(), device.throttle_count(), device.other_processes()) == (None, None, None)
+    assert (device.clock_mhz(), device.throttles(), device.other_processes()) == (None, {}, None)
     assert device.throttles() == {}
 
 
