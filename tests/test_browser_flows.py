@@ -206,6 +206,7 @@ def test_on_a_narrow_screen_nothing_is_cut_off(watched, server, scheme):
     assert (brightness < 100) == (scheme == "dark")
 
 
+@pytest.mark.soak
 def test_an_idle_tab_follows_a_sweep_that_was_started_in_another(watched, server):
     watched.goto(server.url())
     wait_until_free(watched)

@@ -77,6 +77,7 @@ def test_a_wrong_layer_is_told_what_is_wrong_and_passes_once_its_file_is_mended(
     expect(verdict).to_contain_text("✓ pass")
 
 
+@pytest.mark.soak
 def test_a_layer_of_ones_own_is_measured_beside_ours(layer_page, layer_server, layer_file):
     layer_file.write_text(RIGHT)
     spec = f"{layer_file}:MyAttention"
