@@ -70,17 +70,18 @@ class PackedProjections(nn.Module):
         return ProjectionView(self, 0)
 
     @property
-    def W_K(self) -> ProjectionView:  # noqa: N802
+    def W_K(self) -> ProjectionView:  # noqa: N802 - the name of the matrix
         """The key projection, rows E:2E of the block."""
         return ProjectionView(self, 1)
 
     @property
-    def W_V(self) -> ProjectionView:  # noqa: N802
+    def W_V(self) -> ProjectionView:  # noqa: N802 - the name of the matrix
         """The value projection, rows 2E:3E of the block."""
         return ProjectionView(self, 2)
 
     def _weights(self) -> tuple[Tensor, Tensor | None, Tensor, Tensor | None]:
         """Weight and bias of the block, then of W_O; read as attributes they cost a tenth of a small call."""
+        # torch's types allow None in both tables; here each has all its entries, or raises KeyError below.
         own, out = self._parameters, self._modules["W_O"]._parameters  # type: ignore[union-attr]
         try:
             return own["in_proj_weight"], own["in_proj_bias"], out["weight"], out["bias"]  # type: ignore[return-value]

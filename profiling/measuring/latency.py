@@ -6,12 +6,12 @@ import dataclasses
 import gc
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from profiling.intervals import median_half_width
 from profiling.measuring.devices import Device
 from profiling.measuring.disturbance.page_faults import page_faults
+from profiling.measuring.garbage import no_garbage_collection
 from profiling.ratios import log_ratios
 from profiling.settings import MIN_ROUNDS
 
@@ -87,7 +87,8 @@ def measure_rounds(
     samples: dict[str, list[float]] = {name: [] for name in calls}
     faults: dict[str, int | None] = dict.fromkeys(calls, 0)
     spent, order, stop_reason = 0.0, list(calls), ""
-    with _no_garbage_collection():
+    gc.collect()
+    with no_garbage_collection():
         while not stop_reason:
             rng.shuffle(order)
             for name in order:
@@ -122,15 +123,3 @@ def _enough(samples: Mapping[str, list[float]], pairs: Mapping[str, str], spent_
         if max(widths) <= NARROW:
             return f"interval within {NARROW:.0%}"
     return ""
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

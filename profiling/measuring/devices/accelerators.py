@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from profiling.environment import cpu_name
-from profiling.measuring.devices.memory_events import no_garbage_collection
 from profiling.measuring.devices.nvidia_smi import NvidiaSmi, Runner, run_tool
 from profiling.measuring.devices.seam import Device, UnavailableDevice
+from profiling.measuring.garbage import no_garbage_collection
 
 # Twice the largest last-level cache of today's accelerators.
 FLUSH_BYTES = 256 * 2**20

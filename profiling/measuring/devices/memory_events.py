@@ -8,11 +8,11 @@ that another thread takes. So the events are believed only where they add up to 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 
+from profiling.measuring.garbage import no_garbage_collection
 from profiling.measuring.profile import events_of, new_profile
 
 # A prime number of bytes that stands before and after the call among the events, so that it is plain which are its.
@@ -66,18 +66,6 @@ def memory_events(profile: torch.autograd.profiler.profile) -> list[int]:
     events = [event for event in events_of(profile) if event.name() == "[memory]"]
     # By time alone: among events of one nanosecond the order in which they were recorded stands.
     return [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Collects no garbage on the way: what an earlier call left in a cycle is not freed during this one."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def live_bytes() -> int:
