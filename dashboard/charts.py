@@ -13,6 +13,7 @@ from plotly.subplots import make_subplots
 
 from dashboard import claim_marks, formatting, hover_text
 from dashboard.axes import CONTENDER, SIZES, View, label
+from dashboard.chart_frame import frame
 from dashboard.claim_text import claims_difference
 from dashboard.layers import names_of
 from dashboard.marks import add_marks, is_finite
@@ -159,25 +160,7 @@ def _finish(
     height = -(-len(shown) // _columns(shown)) * PANEL_HEIGHT + HEADER_HEIGHT
     title = metric.title + (f", {scale.unit}" if scale.unit else "")
     figure.update_annotations(font_size=12)
-    figure.update_layout(
-        height=height,
-        margin={"l": 10, "r": 10, "t": HEADER_HEIGHT, "b": 10},
-        title={
-            "text": title,
-            "font": {"size": 14},
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "top",
-            "pad": {"t": 4},
-        },
-        legend={
-            **{"orientation": "h", "xanchor": "left", "x": 0, "font": {"size": 12}},
-            **{"yref": "container", "yanchor": "top", "y": 1 - 26 / height},
-        },
-        hovermode="closest",
-        uirevision="kept",
-    )
+    frame(figure, title, height, header=HEADER_HEIGHT, legend_at=26)
 
 
 def _add_line(figure: go.Figure, y: float, name: str, *, is_log: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
+from dashboard.chart_frame import frame
 from dashboard.formatting import latency, ratio, time_unit
 from dashboard.layers import names_of
 from dashboard.marks import log_ticks
@@ -218,22 +219,4 @@ def _add_replicates(figure: go.Figure, placed: pd.DataFrame) -> None:
 def _finish(figure: go.Figure, title: str, height: int, *, num_entries: int) -> None:
     header = TITLE_HEIGHT + -(-num_entries // 2) * LEGEND_LINE + (NUMBERS_HEIGHT if num_entries else 0)
     height += header
-    figure.update_layout(
-        height=height,
-        margin={"l": 10, "r": 10, "t": header, "b": 10},
-        title={
-            "text": title,
-            "font": {"size": 14},
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "top",
-            "pad": {"t": 4},
-        },
-        legend={
-            **{"orientation": "h", "xanchor": "left", "x": 0, "font": {"size": 12}},
-            **{"yref": "container", "yanchor": "top", "y": 1 - TITLE_HEIGHT / height},
-        },
-        hovermode="closest",
-        uirevision="kept",
-    )
+    frame(figure, title, height, header=header, legend_at=TITLE_HEIGHT)
