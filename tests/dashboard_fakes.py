@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
+
+from streamlit.testing.v1 import AppTest
 
 from profiling.workload import Workload
 
@@ -143,3 +146,12 @@ class FakeJobs:
 
     def alive(self) -> None:
         return None
+
+
+def opened(**params: str) -> AppTest:
+    """The page as its address opens it, without an exception in it."""
+    app = AppTest.from_file(str(Path(__file__).resolve().parent.parent / "dashboard" / "app.py"), default_timeout=20)
+    app.query_params.update(params)
+    app.run()
+    assert not app.exception
+    return app

@@ -1,13 +1,11 @@
 """The page's tabs and buttons that hold the evidence of a run: samples of a point, replicates to add, captions."""
 
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from dashboard_fakes import FakeChecker, FakeJobs
+from dashboard_fakes import FakeChecker, FakeJobs, opened
 from dashboard_samples import make_run, without_numbers
-from streamlit.testing.v1 import AppTest
 
 from dashboard import replicate_panel, run_picker, sample_panel, services
 from dashboard.jobs import JobError
@@ -16,7 +14,6 @@ from dashboard.live_checks import LiveChecks
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
 
-APP = str(Path(__file__).resolve().parent.parent / "dashboard" / "app.py")
 GRID = Grid(batch_size=(2,), seq_len=(16, 32), num_heads=(4, 8), d_model=64, device="cpu")
 FIVE = SweepSettings(contenders=("custom",), replicates=5)
 
@@ -41,14 +38,6 @@ def jobs(monkeypatch):
     fake = FakeJobs()
     monkeypatch.setattr(services, "jobs", lambda: fake)
     return fake
-
-
-def opened(**params):
-    app = AppTest.from_file(APP, default_timeout=20)
-    app.query_params.update(params)
-    app.run()
-    assert not app.exception
-    return app
 
 
 def text(app):

@@ -1,12 +1,10 @@
 """The page as Streamlit runs it, without a browser and without measuring."""
 
 import math
-from pathlib import Path
 
 import pytest
-from dashboard_fakes import FakeChecker, FakeJobs, full_report, report
+from dashboard_fakes import FakeChecker, FakeJobs, full_report, opened, report
 from dashboard_samples import make_run, without_numbers
-from streamlit.testing.v1 import AppTest
 
 from dashboard import services, store
 from dashboard.jobs import JobError
@@ -17,7 +15,6 @@ from profiling.runs import Progress
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
 
-APP = str(Path(__file__).resolve().parent.parent / "dashboard" / "app.py")
 GRID = Grid(batch_size=(2,), seq_len=(16, 32), num_heads=(4, 8), d_model=64, device="cpu")
 
 
@@ -65,14 +62,6 @@ def own_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_attention.py").write_text("")
     return "my_attention.py:MyAttention"
-
-
-def opened(**params):
-    app = AppTest.from_file(APP, default_timeout=20)
-    app.query_params.update(params)
-    app.run()
-    assert not app.exception
-    return app
 
 
 def text(app):
