@@ -1,0 +1,84 @@
+"""Who is still in a workload, and what became of each: a contender that raises costs its own row and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from profiling.measuring.contenders.known import Contender
+from profiling.measuring.failures import failure
+from profiling.runs import now
+from profiling.settings import CLONE
+
+T = TypeVar("T")
+
+Say = Callable[[str, str], None]
+
+
+@dataclasses.dataclass
+class Row:
+    """What became of one contender: its cells, by the names of `profiling.columns`."""
+
+    cells: dict[str, Any]
+    samples_s: list[float]
+
+
+class Roster:
+    """The contenders of one workload on their way through the passes.
+
+    Args:
+        source_hashes: contender → hash of its source, in the order of the rows.
+        own: those among them that are layers of one's own.
+        say: told the pass and the contender before each thing that could take the process down.
+
+    Attributes:
+        live: who is still in, clones among them.
+        rows: what became of each so far.
+        running: who ran last.
+    """
+
+    def __init__(self, source_hashes: Mapping[str, str | None], own: Collection[str], say: Say) -> None:
+        self._own, self._say = own, say
+        self.live: dict[str, Contender] = {}
+        self.rows = {name: Row({"status": "ok", "source_hash": hash_}, []) for name, hash_ in source_hashes.items()}
+        self.names = list(source_hashes)
+        self.running = ""
+
+    def attempt(self, phase: str, name: str, step: Callable[[str], T]) -> T | None:
+        """The step's result, or None where it raised: then the contender is out, and its row says why."""
+        self.say_running(phase, name)
+        try:
+            return step(name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a layer raises is the layer's, also an exit: it costs its own row
+            self.fail(name, error)
+            return None
+
+    def say_running(self, phase: str, name: str) -> None:
+        """Says who is about to run; a clone runs in the name of its layer."""
+        self.running = name
+        self._say(phase, name.removeprefix(CLONE))
+
+    def fail(self, name: str, error: BaseException, *, is_shared: bool = False) -> None:
+        """Takes a contender out, its clone with it; its row says why. `is_shared`: what raised was not its own code."""
+        self.live.pop(name, None)
+        self.live.pop(CLONE + name, None)
+        if name in self.rows:
+            status, reason = failure(error, is_own=name in self._own and not is_shared)
+            kept = {"source_hash": self.rows[name].cells["source_hash"]}
+            self.rows[name] = Row({"status": status, "status_reason": reason, "measured_at": now(), **kept}, [])
+        error.__traceback__ = None  # its frames hold the tensors that were too large
+        gc.collect()
+
+    def warn(self, name: str, text: str) -> None:
+        """Adds a sentence to a row's warnings."""
+        said = self.rows[name].cells.get("warnings")
+        self.rows[name].cells["warnings"] = f"{said}; {text}" if said else text
+
+    def warn_all(self, text: str | None) -> None:
+        """Tells it in the row of every contender, if there is anything to tell."""
+        for name in self.names if text else ():
+            self.warn(name, text or "")
