@@ -128,8 +128,8 @@ SPEED_VERDICTS = {
     "slower": "the whole interval lies below 1 / (1 + margin)",
     "same": f"the whole interval lies within 1 ± {_CLAIM}, and the noise floor is no larger than that. Noise can hide "
     "a difference, but it never shows that there is none",
-    "unsure": "anything else; and always where the clone's own interval lies wholly outside of "
-    f"1 ± {_CLAIM}: then something besides the layers differs",
+    "unsure": f"anything else; and always where the clone was measured in fewer than {_ENOUGH} replicates, or its own "
+    f"interval lies wholly outside of 1 ± {_CLAIM}: something besides the layers differs",
     "provisional": f"fewer than {_ENOUGH} replicates. Nothing is claimed, whatever it looks like",
 }
 

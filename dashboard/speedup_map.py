@@ -25,6 +25,7 @@ ROW_HEIGHT = 34
 AXES_HEIGHT = 100
 # Blue where the contender is faster, brown where it is slower, white where nothing is between them.
 COLORS = ((0.0, "#b35806"), (0.25, "#fdb863"), (0.5, "#f7f7f7"), (0.75, "#92c5de"), (1.0, "#2166ac"))
+TEXT_SIZE = 10
 UNRELIABLE_CELL = "#9a9a9a"
 # Same or unsure: no colour of faster or slower, but a cell all the same. Its number is dark on it in either theme.
 NO_CLAIM_CELL = "#bfbfbf"
@@ -109,7 +110,7 @@ def _cell(rows: pd.DataFrame) -> Cell:
 def _text(row: pd.Series[Any]) -> str:
     """`1.32×`; with `?` where nothing can be claimed yet, `=` where it is the same, `≠` for another design."""
     verdict = "" if pd.isna(row["speed_verdict"]) else str(row["speed_verdict"])
-    mark = {PROVISIONAL: " ?", "same": " ="}.get(verdict, "")
+    mark = {PROVISIONAL: "?", "same": "="}.get(verdict, "")
     return ("≠ " if row["check_verdict"] == NOT_COMPARABLE else "") + ratio(float(row["speedup"])) + mark
 
 
@@ -140,6 +141,8 @@ def _heatmap(
         ],
         customdata=[[cell.hover for cell in row] for row in cells],
         texttemplate="%{text}",
+        # Stated: left to itself the text of a whole map shrinks until its longest cell fits, on a phone to nothing.
+        textfont={"size": TEXT_SIZE},
         hovertemplate="%{y}<br>%{x}<br>%{customdata}<extra></extra>",
         xgap=2,
         ygap=2,

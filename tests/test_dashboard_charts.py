@@ -167,7 +167,7 @@ def test_a_layer_of_another_design_has_a_speedup_that_is_marked_and_not_called_b
     assert "check" not in told
     assert ":red[" not in told
     cells = next(trace for trace in speedup_map(other, "seq_len", values_of(run)).data if isinstance(trace, go.Heatmap))
-    assert cells.text[1][2] == "≠ 4.00× ?"
+    assert cells.text[1][2] == "≠ 4.00×?"
     line = lines(draw(run, other, SPEEDUP), "custom")[0]
     assert UNRELIABLE not in line.marker.color
     assert "timed with its own weights" in line.text[0]
@@ -186,7 +186,7 @@ def test_the_map_is_log2_of_the_speedup_and_leaves_out_what_does_not_count(run, 
     assert list(cells.x) == ["3", "5", "7"]
     assert list(cells.y) == ["heads 1", "heads 11"]
     assert cells.z[1][2] == pytest.approx(2.0)
-    assert cells.text[1][2] == "4.00× ?"
+    assert cells.text[1][2] == "4.00×?"
     assert cells.z[0][1] is None
     assert cells.z[1][0] is None
     words = next(trace for trace in figure.data if isinstance(trace, go.Scatter))

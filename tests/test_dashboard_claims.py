@@ -134,8 +134,8 @@ def test_with_one_replicate_the_caption_says_that_there_is_no_interval(tmp_path)
 def test_the_map_is_grey_where_nothing_differs_and_marks_what_is_provisional(run, table):
     maps = [trace for trace in speedup_map(table, "seq_len", values_of(run)).data if isinstance(trace, go.Heatmap)]
     colored, grey = maps
-    assert list(colored.text[0]) == ["1.20×", "", "", "1.20× ?"]
-    assert list(grey.text[0]) == ["", "1.20× =", "1.20×", ""]
+    assert list(colored.text[0]) == ["1.20×", "", "", "1.20×?"]
+    assert list(grey.text[0]) == ["", "1.20×=", "1.20×", ""]
     assert [value is None for value in colored.z[0]] == [False, True, True, False]
     assert [value is None for value in grey.z[0]] == [True, False, False, True]
     assert {color for _, color in grey.colorscale} == {NO_CLAIM_CELL}
