@@ -27,6 +27,12 @@ from profiling.measuring.profile import new_profile
 MARK = [MARK_BYTES, -MARK_BYTES]
 
 
+@pytest.fixture(autouse=True)
+def _nothing_left_by_others() -> None:
+    """What other tests left in cycles would else be freed in the middle of one of these, whenever Python collects."""
+    gc.collect()
+
+
 def block(num_bytes: int) -> torch.Tensor:
     return torch.empty(num_bytes, dtype=torch.uint8)
 
@@ -160,6 +166,23 @@ def test_memory_freed_that_was_taken_before_the_profile_is_refused() -> None:
     with pytest.raises(IncompleteEvents, match=r"add up to \+0 bytes, but what is alive grew by -5003"):
         peak_by_events(kept.pop)
     assert len(kept) == 1, "once, and once more after a run within the profile"
+
+
+def test_what_others_left_in_old_cycles_is_not_freed_by_a_call_that_collects_garbage() -> None:
+    class Left:
+        def __init__(self) -> None:
+            self.me, self.block = self, block(5003)
+
+    left: list[Left] = []
+    peak_by_events(lambda: left.append(Left()))  # a block that a profile has seen taken is one that it sees freed
+    gc.collect()  # now of an old generation, so that no quick look finds it
+    left.clear()
+
+    def call() -> torch.Tensor:
+        gc.collect()
+        return block(3001)
+
+    assert peak_by_events(call) == 3001
 
 
 def test_memory_that_only_autograd_holds_is_refused() -> None:

@@ -78,6 +78,7 @@ def live_bytes() -> int:
 
 def _events_of(call: Callable[[], object], runs_before: int) -> tuple[Sequence[int], int]:
     """The sizes of one call's events, and by how much what is alive grew meanwhile."""
+    gc.collect()  # what earlier calls left in cycles must not be freed in the middle of this one
     with (
         no_garbage_collection(),
         new_profile(memory=True) as profile,
