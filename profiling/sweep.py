@@ -13,18 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
-from profiling.ceilings import ceilings_seconds, kept_ceilings, with_ceilings
+from profiling.ceilings import ceilings_seconds, with_ceilings
 from profiling.child_process import ChildStopped
-from profiling.device_lock import DeviceLock
-from profiling.environment import host_environment
-from profiling.estimate import estimate
-from profiling.events import Ended, Listener, Started, StepFinished, StepStarted, Waiting
-from profiling.layers import source_hash
-from profiling.measurer import Cells, Measurer, Samples, lost
-from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
-from profiling.run_writer import RunWriter
+from profiling.events import Ended, Listener, Started, StepFinished, StepStarted
+from profiling.measurer import Cells, Samples, lost
+from profiling.opening import OpenRun
+from profiling.resuming import stored_run
 from profiling.runs import Progress, Run, RunError, new_run_id, now, results_dir
 from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
@@ -94,107 +88,19 @@ def sweep(
     """
     stored = stored_run(folder, resume=resume)
     grid, settings = split_options(options, stored)
-    own_sources = {name: source_hash(file.path) for name, file in settings.layer_files().items()}
-    supervisor = _Supervisor(grid, settings, own_sources, folder, on_event or _ignore, stop or StopSwitch())
-    try:
-        supervisor.open(stored)
-        return supervisor.measure_all()
-    finally:
-        supervisor.close()
+    stop, tell = stop or StopSwitch(), on_event or _ignore
+    with OpenRun(grid, settings, folder, stored=stored, tell=tell, stop=stop) as opened:
+        return _Walk(opened, tell, stop).measure_all()
 
 
-class _Supervisor:
-    """One sweep: its lock, its measurer, its folder."""
+class _Walk:
+    """One passage over what a run still lacks."""
 
-    def __init__(
-        self,
-        grid: Grid,
-        settings: SweepSettings,
-        own_sources: Mapping[str, str],
-        folder: Path,
-        tell: Listener,
-        stop: StopSwitch,
-    ) -> None:
-        self.grid, self.settings, self.folder, self.tell, self.stop = grid, settings, folder, tell, stop
-        self.own_sources = own_sources
-        self.measurer = Measurer(settings, grid.device, own_sources, stop)
-        self.lock: DeviceLock | None = None
-
-    # -- opening and closing ------------------------------------------------------------------------------------------
-
-    def open(self, stored: Run | None) -> None:
-        """Takes the device, asks the child what it runs on, and opens the folder; refuses what cannot be resumed."""
-        answer = self._claim_device()
-        # Once more, now that nobody else can begin: while this one was starting, another may have filled the folder.
-        stored = stored_run(self.folder, resume=stored is not None)
-        environment = {
-            **host_environment(),
-            **{k: answer[k] for k in ("torch_version", "device_name", "torch_threads")},
-            **answer["torch"],
-            **(kept_ceilings(stored.environment) if stored else {}),
-        }
-        self.threads = self.grid.threads or int(answer["torch_threads"])
-        self.workloads = list(self.grid.workloads(device=answer["device"], threads=self.threads))
-        self.estimate = estimate(self.grid, self.settings, device=answer["device"], threads=self.threads)
-        self.done = self._finished_before() if stored else set()
-        num_steps = len(self.workloads) * self.settings.replicates
-        here = environment.get("commit") if len(self.done) < num_steps else None  # else nothing will be measured here
-        environment["commit"] = commits_measured_at(stored, here)
-        process = psutil.Process()
-        run = Run(
-            run_id=self.folder.resolve().name,
-            state="running",
-            state_reason="",
-            started_at=stored.started_at if stored else now(),
-            updated_at=now(),
-            ended_at=None,
-            grid=self.grid,
-            settings=self.settings,
-            device=answer["device"],
-            threads=self.threads,
-            environment=environment,
-            sources={name: (answer["sources"] | self.own_sources)[name] for name in self.settings.contenders},
-            progress=Progress(done=len(self.done), total=num_steps),
-            pid=process.pid,
-            process_started=process.create_time(),
-        )
-        if stored is not None:
-            refuse_mismatch(stored, run)
-        self.writer = RunWriter(self.folder, run)
-
-    def _finished_before(self) -> set[tuple[int, int]]:
-        return finished_steps(
-            self.folder,
-            self.settings.contenders,
-            num_replicates=self.settings.replicates,
-            num_points=len(self.workloads),
-        )
-
-    def close(self) -> None:
-        """Ends the child and frees the device."""
-        self.measurer.renew()
-        if self.lock is not None:
-            self.lock.release()
-
-    def _claim_device(self) -> dict[str, Any]:
-        # The lock is per device, and which device `auto` or `cuda` means only torch can tell: a first child finds it
-        # out, and the child that measures is started anew, so that it inherits the lock.
-        device = self.grid.device
-        if device != "cpu":
-            device = str(self.measurer.environment()["device"])
-            self.measurer.renew()
-        self.lock = DeviceLock(device)
-        self.lock.acquire(
-            "sweep",
-            run_id=self.folder.resolve().name,
-            folder=self.folder,
-            on_wait=lambda owner: self.tell(Waiting(owner)),
-            pause=self.stop.pause,
-        )
-        self.measurer.lock_fd = self.lock.fd
-        return self.measurer.environment()
-
-    # -- the walk over the grid ---------------------------------------------------------------------------------------
+    def __init__(self, opened: OpenRun, tell: Listener, stop: StopSwitch) -> None:
+        self.folder, self.settings, self.workloads = opened.folder, opened.settings, opened.workloads
+        self.estimate, self.done = opened.estimate, opened.done
+        self.measurer, self.writer = opened.measurer, opened.writer
+        self.tell, self.stop = tell, stop
 
     def measure_all(self) -> Run:
         """Every replicate of every workload that is not measured yet; then the report."""
@@ -225,7 +131,7 @@ class _Supervisor:
     def _measure_ceilings(self) -> None:
         """Measures what the machine can do now, and keeps the best that this run has seen."""
         seconds = ceilings_seconds(self.estimate.seconds)
-        found = self.measurer.ceilings(self.grid.dtype, threads=self.threads, budget_s=seconds)
+        found = self.measurer.ceilings(self.writer.run.grid.dtype, threads=self.writer.run.threads, budget_s=seconds)
         self.writer.update(environment=with_ceilings(self.writer.run.environment, found, now()))
 
     def _walk(self) -> None:

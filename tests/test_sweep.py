@@ -43,7 +43,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
     """Sweeps of this test ask a child that measures nothing."""
     FakeChild.reset()
     monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
+    monkeypatch.setattr("profiling.opening.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
     return FakeChild
 
 
@@ -333,10 +333,10 @@ def test_an_extended_run_names_the_commits_of_both_its_parts(
     fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for commit, replicates in (("abc", 1), ("def", 2)):
-        monkeypatch.setattr("profiling.sweep.host_environment", lambda commit=commit: {"commit": commit})
+        monkeypatch.setattr("profiling.opening.host_environment", lambda commit=commit: {"commit": commit})
         sweep({**GRID, "replicates": replicates}, tmp_path, resume=replicates > 1)
     assert set(load_run(tmp_path)["commit"]) == {"abc, def"}
-    monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"commit": "measured nothing"})
+    monkeypatch.setattr("profiling.opening.host_environment", lambda: {"commit": "measured nothing"})
     sweep({}, tmp_path, resume=True)
     assert set(load_run(tmp_path)["commit"]) == {"abc, def"}
     assert read_run(tmp_path).environment["blas"] == "MKL 2024.2"

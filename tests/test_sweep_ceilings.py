@@ -48,7 +48,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
     """Sweeps of this test ask a child that measures nothing."""
     FakeChild.reset()
     monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr("profiling.sweep.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
+    monkeypatch.setattr("profiling.opening.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
     return FakeChild
 
 
