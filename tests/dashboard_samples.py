@@ -94,11 +94,15 @@ def make_run(
         "process_started": process.create_time(),
     }
     writer = RunWriter(folder, Run(**{**given, **fields}))
+    rows, samples = [], []
     for replicate in range(1, settings.replicates + 1):
         for point, workload in enumerate(workloads[:done], start=1):
-            rows = point_rows(folder.name, point, workload, settings, changes or {}, replicate=replicate)
-            writer.append_samples(sample_rows(rows, num_rounds))
-            writer.append_measurements(rows)
+            found = point_rows(folder.name, point, workload, settings, changes or {}, replicate=replicate)
+            rows += found
+            samples += sample_rows(found, num_rounds)
+    # At once: a big run would wait for the disk at every point.
+    writer.append_samples(samples)
+    writer.append_measurements(rows)
     return writer.run
 
 
