@@ -17,8 +17,8 @@ from pathlib import Path
 
 from filelock import lock_descriptor, unlock_descriptor
 
-from profiling.run_writer import write_aside
 from profiling.runs import RunError, now
+from profiling.safe_files import write_aside
 
 # A live check takes well under this; a sweep waits for it.
 CHECK_PATIENCE_S = 30.0

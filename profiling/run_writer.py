@@ -6,18 +6,17 @@ measured, so that whatever happens later, what was measured is there.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import io
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, Column, names
 from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, now, read_rows, step_of
+from profiling.safe_files import append_whole, reason_of, remove_left_over, sync_folder, write_aside
 
 
 class RunWriter:
@@ -30,11 +29,14 @@ class RunWriter:
     def __init__(self, folder: Path, run: Run) -> None:
         self.folder = folder
         self.run = run
+        self._lengths: dict[str, int] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f"{folder} cannot be made: {error}") from error
+            raise RunError(f"{folder} cannot be made: {reason_of(error)}") from error
+        remove_left_over(folder)
         self.update()
+        sync_folder(folder.parent)
 
     def update(self, **changes: Any) -> None:
         """Changes fields of `run.json`: written aside, then renamed over the old one."""
@@ -50,27 +52,41 @@ class RunWriter:
         self._append(MEASUREMENTS_FILE, MEASUREMENT_COLUMNS, rows)
 
     def _append(self, file: str, columns: tuple[Column, ...], rows: Iterable[Mapping[str, Any]]) -> None:
-        path = self.folder / file
+        path, known = self.folder / file, self._lengths.get(file, 0)
+
+        def text_for(length: int) -> str:
+            if length < known:  # nobody but us may shorten it while we write: a run that lacks rows is not finished
+                raise RunError(
+                    f"{path} has lost rows that were measured: something else cut or removed it while the sweep ran; "
+                    "`--resume` measures them again"
+                )
+            return to_csv(columns, rows, header=length == 0)
+
         try:
-            with path.open("ab") as stream:
-                header = stream.tell() == 0
-                # What a layer says when it raises may hold what is no text; it must not cost the sweep.
-                stream.write(to_csv(columns, rows, header=header).encode("utf-8", errors="backslashreplace"))
-                stream.flush()
-                os.fsync(stream.fileno())  # a full disk shows here, not at write
+            self._lengths[file] = append_whole(path, text_for)
         except OSError as error:
-            raise RunError(f"{path} cannot be written: {error}") from error
+            raise RunError(f"{path} cannot be written: {reason_of(error)}") from error
 
     def keep_only(self, keep: set[tuple[int, int]]) -> None:
         """Drops the rows of every (replicate, point) not in `keep`: the torn tail that a resumed sweep repeats."""
         for file, columns in ((MEASUREMENTS_FILE, MEASUREMENT_COLUMNS), (SAMPLES_FILE, SAMPLE_COLUMNS)):
             path = self.folder / file
-            if path.exists():
-                rows = read_rows(path, columns)
-                kept = [row for row in rows if step_of(row) in keep]
+            rows = read_rows(path, columns)
+            kept = [row for row in rows if step_of(row) in keep]
+            try:
                 # A file of which all is kept stays as it is, with whatever someone has added to it.
-                if len(kept) < len(rows) or not path.read_bytes().endswith(b"\n"):
+                if path.exists() and (len(kept) < len(rows) or not _can_be_appended_to(path, columns)):
                     write_aside(path, to_csv(columns, kept, header=True))
+                self._lengths[file] = path.stat().st_size if path.exists() else 0
+            except OSError as error:
+                raise RunError(f"{path} cannot be gone on with: {reason_of(error)}") from error
+
+
+def _can_be_appended_to(path: Path, columns: tuple[Column, ...]) -> bool:
+    """Whether rows below the last line will be read as they are meant: whole lines, and the columns in our order."""
+    text = path.read_bytes()
+    header = text[: text.find(b"\n") + 1].decode("utf-8-sig", errors="replace").strip()
+    return text.endswith(b"\n") and header.split(",")[: len(columns)] == names(columns)
 
 
 def to_csv(columns: tuple[Column, ...], rows: Iterable[Mapping[str, Any]], *, header: bool) -> str:
@@ -82,25 +98,6 @@ def to_csv(columns: tuple[Column, ...], rows: Iterable[Mapping[str, Any]], *, he
     for row in rows:
         writer.writerow([_cell(row.get(column.name)) for column in columns])
     return stream.getvalue()
-
-
-def write_aside(path: Path, text: str) -> None:
-    """Replaces a file in one step: a reader sees the old or the new one, never half.
-
-    Raises:
-        RunError: the file cannot be written; the old one stands.
-    """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with aside.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # a file system that takes no writing takes no tidying up either
-            aside.unlink(missing_ok=True)
-        raise RunError(f"{path} cannot be written: {error}") from error
 
 
 def _cell(value: object) -> object:

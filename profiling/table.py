@@ -20,8 +20,8 @@ from profiling.columns import (
 from profiling.ratios import Joined, join_replicates, speed_verdict
 from profiling.repeat import repeat_command_of_row
 from profiling.roofline import with_roofline
-from profiling.run_writer import write_aside
 from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, read_rows, read_run
+from profiling.safe_files import write_aside
 
 _DTYPES = {"int": "Int64", "float": "Float64", "bool": "boolean", "text": "string"}
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from made_up_runs import lost_row, make_row, make_run, write_run
 
 from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, SCHEMA_VERSION, Column
-from profiling.run_writer import RunWriter, to_csv, write_aside
+from profiling.run_writer import RunWriter, to_csv
 from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, RunError, read_rows, read_run
+from profiling.safe_files import write_aside
 
 COLUMNS = (Column("text", "text", "awkward"), Column("number", "float", "exact"))
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiling.columns import Column
-from profiling.run_writer import to_csv, write_aside
+from profiling.run_writer import to_csv
 from profiling.runs import RunError, now
+from profiling.safe_files import write_aside
 from profiling.self_test.findings import Finding
 from profiling.self_test.settings import REAL, REFERENCE
 from profiling.self_test.trials import Trial
