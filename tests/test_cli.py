@@ -15,8 +15,9 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from profiling.cli import CHECK_EXITS, main
+from profiling.cli import main
 from profiling.columns import MEASUREMENT_COLUMNS, names
+from profiling.commands.check import CHECK_EXITS
 from profiling.device_lock import owner
 from profiling.runs import read_run
 from profiling.table import load_measurements, load_run, load_samples, report_csv

@@ -1,0 +1,23 @@
+"""`python -m profiling export`: parses, calls and prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from profiling.exits import EXIT_FAILED, exit_with
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Where to.  [default: report.csv in the run's folder]")
+def export(run: Path, out: Path | None) -> None:
+    """Write a run's table as CSV. RUN is a run's folder, or the name of one under results/."""
+    from profiling.runs import RunError, find_run_folder
+    from profiling.table import write_report
+
+    try:
+        click.echo(write_report(run if run.is_dir() else find_run_folder(str(run)), out))
+    except RunError as error:
+        exit_with(str(error), EXIT_FAILED)
