@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.formatting import axis_label, axis_value
+from dashboard.formatting import axis_label, axis_value, chart_text
 from profiling.runs import Run
 
 ALL_OTHERS = "all others"
@@ -67,6 +67,8 @@ def panel_values(run: Run, view: View) -> list[dict[str, Any]]:
 def label(where: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
     """Axes with their values, for a title: `heads 8 · batch size 4`; contenders under their `names`, if given."""
     return " · ".join(
-        (names or {}).get(value, str(value)) if axis == CONTENDER else f"{axis_label(axis)} {axis_value(axis, value)}"
+        chart_text((names or {}).get(value, value))
+        if axis == CONTENDER
+        else f"{axis_label(axis)} {chart_text(axis_value(axis, value))}"
         for axis, value in where.items()
     )

@@ -11,13 +11,13 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dashboard import claim_marks, formatting, hover_text
+from dashboard import claim_marks, dense_lines, density, formatting, hover_text
 from dashboard.axes import CONTENDER, SIZES, View, label
 from dashboard.chart_frame import frame
 from dashboard.claim_text import claims_difference
 from dashboard.layers import names_of
-from dashboard.marks import add_marks, is_finite
-from dashboard.metrics import Metric, counts_in_mean, with_memory_ratio
+from dashboard.marks import add_marks, has_legend, is_finite
+from dashboard.metrics import MEMORY_RATIO, Metric, counts_in_mean, with_memory_ratio
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 from dashboard.scales import Scale, scale_of, show_scale
 
@@ -25,13 +25,12 @@ from dashboard.scales import Scale, scale_of, show_scale
 CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 PANEL_HEIGHT = 220
 HEADER_HEIGHT = 106
-MAX_PANELS = 24
 MAX_X_TICKS = 8
 # Room beside the first and the last point, as a part of the axis.
 EDGE = 0.14
 
 
-DRAWN = {"point", "dtype", "mode", "bias", "causal", "status", "status_reason", "speedup", *hover_text.COLUMNS}
+DRAWN = {"point", "status", "status_reason", "speedup", *hover_text.COLUMNS}
 
 
 def line_chart(
@@ -41,7 +40,7 @@ def line_chart(
     axes: Mapping[str, Sequence[Any]],
     panels: Sequence[Mapping[str, Any]],
 ) -> go.Figure:
-    """Draws a metric of a run's table.
+    """Draws a metric of a run's table, as much of it as `density.plan` says.
 
     Args:
         table: one row per workload × contender, as `load_run` gives it.
@@ -50,22 +49,23 @@ def line_chart(
         axes: every value of every axis, so that panels and colours stay where they are while rows come.
         panels: the panel axes' values, one dictionary a panel.
     """
-    compared = with_memory_ratio(table)
-    # Only what is drawn: every selection below copies all columns there are.
-    rows = select(compared[[name for name in compared if name in DRAWN or name == metric.column]], view.held)
-    shown = list(panels)[:MAX_PANELS] or [{}]
+    drawn = density.plan(view, axes, panels)
+    rows = _rows_to_draw(table, metric, view, drawn)
+    shown = list(drawn.panels)
     scale = scale_of(rows, metric, is_log=view.log_y)
     names = names_of(axes.get(CONTENDER, ()))
     figure = _grid(shown, names, shared_y=True)
+    orders = {value: order for order, value in enumerate(axes.get(view.series, ("",)))}
     for position, where in enumerate(shown):
         place = {"row": position // _columns(shown) + 1, "col": position % _columns(shown) + 1}
         here = select(rows, where)
         if metric.compares:
             claim_marks.add_noise_floor(figure, here, view.x, functools.partial(_x_value, view.x), place)
-        for order, value in enumerate(axes.get(view.series, ("",))):
+        for value in drawn.series:
             line = select(here, {view.series: value})
             name = label({view.series: value}, names)
-            _add_series(figure, line, metric, view, scale, style_of(value, order), name, place)
+            add = dense_lines.add_series if drawn.is_dense else _add_series
+            add(figure, line, metric, view.x, scale, style_of(value, orders[value]), name, place)
         add_marks(figure, here, metric, view.x, scale.top, place)
     if view.x not in axes:  # nothing is swept: the one size that there is
         axes = {**axes, view.x: tuple(sorted(rows[view.x].dropna().unique()))}
@@ -80,33 +80,41 @@ def select(table: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
     return table
 
 
+def _rows_to_draw(table: pd.DataFrame, metric: Metric, view: View, drawn: density.Plan) -> pd.DataFrame:
+    compared = with_memory_ratio(table) if metric.column == MEMORY_RATIO.column else table
+    # Only what is drawn: every selection copies all columns there are.
+    wanted = dense_lines.COLUMNS | {metric.low, metric.high} if drawn.is_dense else DRAWN
+    wanted = {metric.column, view.x, view.series, *view.panels, *view.held} | wanted
+    rows = select(compared[[name for name in compared if name in wanted]], view.held)
+    return rows[rows[view.x].isin(drawn.x).fillna(False)] if drawn.x else rows
+
+
 def _add_series(
     figure: go.Figure,
     rows: pd.DataFrame,
     metric: Metric,
-    view: View,
+    x_axis: str,
     scale: Scale,
     style: Style,
     name: str,
     place: dict[str, int],
 ) -> None:
-    rows = rows[is_finite(rows[metric.column])].sort_values(view.x)
+    rows = rows[is_finite(rows[metric.column])].sort_values(x_axis)
     if rows.empty:
         return
-    x = [_x_value(view.x, value) for value in rows[view.x]]
-    y = [scale.floor.at if scale.floor and value <= 0 else value * scale.factor for value in rows[metric.column]]
+    x = [_x_value(x_axis, value) for value in rows[x_axis]]
+    y = [scale.height(value) for value in rows[metric.column]]
     if metric.low and metric.high and not metric.compares:
         figure.add_trace(_band(rows, metric, scale, style, name, x), **place)
     greyed = metric.compares & ~counts_in_mean(rows) & rows["check_verdict"].notna()
     colors = [UNRELIABLE if is_grey else style.color for is_grey in greyed]
-    is_first = name not in {trace.legendgroup for trace in figure.data if trace.showlegend}
     figure.add_trace(
         go.Scatter(
             x=x,
             y=y,
             name=name,
             legendgroup=name,
-            showlegend=is_first,
+            showlegend=not has_legend(figure, name),
             mode="lines+markers",
             line={"color": style.color, "dash": style.dash, "width": 2},
             marker={"symbol": _symbols(rows, metric, style), "size": 8, "color": colors},
@@ -154,7 +162,7 @@ def _finish(
     shown: list[Mapping[str, Any]],
 ) -> None:
     if metric.line is not None:
-        _add_line(figure, metric.line[0] * scale.factor, metric.line[1], is_log=scale.is_log)
+        _add_line(figure, metric.line[0] * scale.factor, metric.line[1], len(shown), is_log=scale.is_log)
     _x_axes(figure, view, axes, shown)
     show_scale(figure, scale)
     height = -(-len(shown) // _columns(shown)) * PANEL_HEIGHT + HEADER_HEIGHT
@@ -163,8 +171,11 @@ def _finish(
     frame(figure, title, height, header=HEADER_HEIGHT, legend_at=26)
 
 
-def _add_line(figure: go.Figure, y: float, name: str, *, is_log: bool) -> None:
-    figure.add_hline(y=y, line={"dash": "dot", "width": 1.5, "color": MUTED})
+def _add_line(figure: go.Figure, y: float, name: str, num_panels: int, *, is_log: bool) -> None:
+    line = {"type": "line", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": {"dash": "dot", "width": 1.5, "color": MUTED}}
+    # All at once: plotly's own way of adding them goes over the whole figure for every panel.
+    numbers = ["", *range(2, num_panels + 1)]
+    figure.update_layout(shapes=[{**line, "xref": f"x{number} domain", "yref": f"y{number}"} for number in numbers])
     figure.add_annotation(
         text=name,
         showarrow=False,

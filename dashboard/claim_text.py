@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from dashboard.formatting import count, percent, ratio
+from dashboard.formatting import chart_lines, count, percent, ratio
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 
 # The verdicts that say that there is a difference; the others say that there is none, or that nothing is known.
@@ -16,7 +15,6 @@ CLAIMS = ("faster", "slower")
 # Those with which a colour would tell more than is known.
 NO_CLAIMS = ("same", "unsure")
 PROVISIONAL = "provisional"
-HOVER_WIDTH = 64
 
 
 def claims_difference(rows: pd.DataFrame) -> pd.Series:
@@ -31,11 +29,11 @@ def interval(row: Mapping[Any, Any]) -> str:
 
 
 def verdict_lines(row: Mapping[Any, Any]) -> list[str]:
-    """A row's interval, verdict, reason, noise floor and replicates, a line each; what is empty is left out."""
+    """A row's interval, verdict, reason, noise floor and replicates, lines of a chart; what is empty is left out."""
     lines = [f"95 % interval {interval(row)}"] if interval(row) else []
     if pd.notna(row["speed_verdict"]):
         reason = f": {row['speed_verdict_reason']}" if pd.notna(row["speed_verdict_reason"]) else ""
-        lines += textwrap.wrap(f"{row['speed_verdict']}{reason}", HOVER_WIDTH)
+        lines += chart_lines(f"{row['speed_verdict']}{reason}")
     told = [f"noise floor {percent(float(row['noise_floor']))}"] if pd.notna(row["noise_floor"]) else []
     told += [count(int(row["num_replicates"]), "replicate")] if pd.notna(row["num_replicates"]) else []
     return lines + ([", ".join(told)] if told else [])

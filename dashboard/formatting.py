@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import math
+import textwrap
+import unicodedata
 from collections.abc import Callable
 from datetime import datetime
 
 from profiling import units
 
 MISSING = "–"
+# Letters on a line of what opens where one points at a chart.
+HOVER_WIDTH = 64
 
 _TIME_UNITS = ((1.0, "µs", 1e3), (1e3, "ms", 1.0), (math.inf, "s", 1e-3))
 _MEMORY_UNITS = ((1.0, "KiB", 1024.0), (1024.0, "MiB", 1.0), (math.inf, "GiB", 1 / 1024))
@@ -125,8 +130,39 @@ def count(number: int, thing: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Text as it is, with nothing that markdown would take for itself."""
-    return "".join("\\" + letter if letter in "\\`*_{}[]<>()#+-.!|$~:" else letter for letter in text)
+    """Text as it is, on one line, with nothing that markdown would take for itself."""
+    line = " ".join(visible(text).split())
+    return "".join("\\" + letter if letter in "\\`*_{}[]<>()#+-.!|$~:=&@" else letter for letter in line)
+
+
+def chart_text(text: object, most: int = 60) -> str:
+    """Text as it is, in a chart, which takes a subset of HTML for itself; shortened to `most` letters."""
+    line = " ".join(visible(str(text)).split())
+    return html.escape(shortened(line, most), quote=False)
+
+
+def chart_lines(text: object, most: int = 400) -> list[str]:
+    """A sentence in a chart, on lines of which each fits into what opens where one points."""
+    line = shortened(" ".join(visible(str(text)).split()), most)
+    return [html.escape(part, quote=False) for part in textwrap.wrap(line, HOVER_WIDTH)]
+
+
+def shortened(text: str, most: int) -> str:
+    """A text that is too long without its middle: its end tells as much as its beginning."""
+    if len(text) <= most:
+        return text
+    kept = most - 1
+    return text[: kept - kept // 3] + "…" + text[len(text) - kept // 3 :]
+
+
+def visible(text: str) -> str:
+    """Text without letters that are not seen but change how others are: they are written as their escapes."""
+    return "".join(letter if _is_seen(letter) else ascii(letter)[1:-1] for letter in text)
+
+
+def _is_seen(letter: str) -> bool:
+    """Blanks and line breaks are; controls, marks of direction, and halves of a letter are not."""
+    return letter in " \t\r\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
 def _percent(share: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dashboard.claim_text import verdict_lines
+from dashboard.formatting import chart_text
 from dashboard.metrics import NOT_COMPARABLE, Metric
 
 # The columns it reads, beside that of the metric.
@@ -28,13 +29,15 @@ def hover(row: Mapping[Any, Any], metric: Metric, *, is_greyed: bool) -> str:
         is_greyed: whether it does not count, since its check does not pass.
     """
     value = float(row[metric.column])
-    lines = [f"<b>{row['contender']}</b>: {metric.zero if value == 0 and metric.zero else metric.text(value)}"]
+    lines = [
+        f"<b>{chart_text(row['contender'])}</b>: {metric.zero if value == 0 and metric.zero else metric.text(value)}"
+    ]
     if metric.low and metric.high and not metric.compares and pd.notna(row[metric.low]):
         lines.append(f"quartiles {metric.text(row[metric.low])} to {metric.text(row[metric.high])}")
     if pd.notna(row["reference"]) and metric.column in _AGAINST_REFERENCE:
-        lines.append(f"reference: {row['reference']}")
+        lines.append(f"reference: {chart_text(row['reference'])}")
     if is_greyed:
-        lines.append(f"does not count: its check says {row['check_verdict']}")
+        lines.append(f"does not count: its check says {chart_text(row['check_verdict'])}")
     elif metric.compares and row["check_verdict"] == NOT_COMPARABLE:
         lines.append("not comparable: timed with its own weights")
     lines += verdict_lines(row) if metric.compares else []
@@ -44,5 +47,5 @@ def hover(row: Mapping[Any, Any], metric: Metric, *, is_greyed: bool) -> str:
     if pd.notna(row["num_samples"]):
         lines.append(f"n = {row['num_samples']} samples")
     if pd.notna(row["kernel"]):
-        lines.append(f"kernel: {row['kernel']}")
+        lines.append(f"kernel: {chart_text(row['kernel'])}")
     return "<br>".join(lines)

@@ -13,12 +13,15 @@ import plotly.graph_objects as go
 
 from dashboard import formatting
 from dashboard.axes import SIZES
+from dashboard.formatting import chart_lines, chart_text
 from dashboard.metrics import Metric
 from dashboard.palette import FAILED
 
 # Where nothing but zeros was measured, they stand this far below the line that matters.
 _LOWEST = 1e-9
 _MOST_TICKS = 8
+# More texts in one panel would stand on each other.
+_MOST_TEXTS = 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,12 +72,32 @@ def top_of(positive: Sequence[float], metric: Metric, *, is_log: bool) -> float:
 
 def add_marks(figure: go.Figure, rows: pd.DataFrame, metric: Metric, x: str, top: float, place: dict[str, int]) -> None:
     """Marks in red, once for each x and kind, what has no number: failed points, and outputs that are not finite."""
-    failed = rows[rows["status"] != "ok"]
-    for (value, status), group in failed.groupby([x, "status"], sort=True):
-        _add(figure, _x_value(x, value), top, str(status), _reasons(group), place)
-    not_finite = rows[rows[metric.column].notna() & ~is_finite(rows[metric.column])]
-    for value, group in not_finite.groupby(x, sort=True):
-        _add(figure, _x_value(x, value), top, "not finite", _names(group) + ": the output holds NaN or inf", place)
+    found = {**_failed(rows, x), **_not_finite(rows, metric, x)}
+    if not found:
+        return
+    has_text = len(found) <= _MOST_TEXTS
+    figure.add_trace(
+        go.Scatter(
+            x=[_x_value(x, value) for value, _ in found],
+            y=[top] * len(found),
+            mode="markers+text" if has_text else "markers",
+            marker={"symbol": "x", "size": 9 if has_text else 5, "color": FAILED},
+            text=[chart_text(kind) for _, kind in found] if has_text else None,
+            textposition="bottom center",
+            textfont={"color": FAILED, "size": 11},
+            hovertext=list(found.values()),
+            hoverinfo="text",
+            name="no number",
+            legendgroup="no number",
+            showlegend=not has_legend(figure, "no number"),
+        ),
+        **place,
+    )
+
+
+def has_legend(figure: go.Figure, name: str) -> bool:
+    """Whether the legend holds that name already."""
+    return any(trace.legendgroup == name for trace in figure.data if trace.showlegend)
 
 
 def is_finite(values: pd.Series) -> pd.Series:
@@ -82,34 +105,26 @@ def is_finite(values: pd.Series) -> pd.Series:
     return pd.Series(np.isfinite(values.to_numpy(dtype=float, na_value=np.nan)), index=values.index, dtype=bool)
 
 
-def _add(figure: go.Figure, x: Any, y: float, text: str, hover: str, place: dict[str, int]) -> None:
-    is_first = not any(trace.legendgroup == "no number" for trace in figure.data)
-    figure.add_trace(
-        go.Scatter(
-            x=[x],
-            y=[y],
-            mode="markers+text",
-            marker={"symbol": "x", "size": 9, "color": FAILED},
-            text=[text],
-            textposition="bottom center",
-            textfont={"color": FAILED, "size": 11},
-            hovertext=hover,
-            hoverinfo="text",
-            name="no number",
-            legendgroup="no number",
-            showlegend=is_first,
-        ),
-        **place,
-    )
+def _failed(rows: pd.DataFrame, x: str) -> dict[tuple[Any, str], str]:
+    """By x and status, why, and which contenders."""
+    failed = rows.loc[rows["status"] != "ok", [x, "status", "status_reason", "contender"]].sort_values([x, "status"])
+    whom: dict[tuple[Any, str], dict[str, list[str]]] = {}
+    for value, status, reason, contender in failed.astype(object).itertuples(index=False, name=None):
+        reasons = whom.setdefault((value, str(status)), {})
+        reasons.setdefault("no reason given" if pd.isna(reason) else str(reason), []).append(str(contender))
+    return {key: "<br>".join(_told(*each) for each in reasons.items()) for key, reasons in whom.items()}
 
 
-def _reasons(group: pd.DataFrame) -> str:
-    reasons = group.assign(status_reason=group["status_reason"].fillna("no reason given"))
-    return "<br>".join(f"{_names(rows)}: {reason}" for reason, rows in reasons.groupby("status_reason", sort=False))
+def _not_finite(rows: pd.DataFrame, metric: Metric, x: str) -> dict[tuple[Any, str], str]:
+    found = rows[rows[metric.column].notna() & ~is_finite(rows[metric.column])].sort_values(x)
+    whom: dict[tuple[Any, str], list[str]] = {}
+    for value, contender in found[[x, "contender"]].astype(object).itertuples(index=False, name=None):
+        whom.setdefault((value, "not finite"), []).append(str(contender))
+    return {key: _told("the output holds NaN or inf", names) for key, names in whom.items()}
 
 
-def _names(group: pd.DataFrame) -> str:
-    return ", ".join(dict.fromkeys(group["contender"].astype(str)))
+def _told(reason: str, contenders: list[str]) -> str:
+    return "<br>".join(chart_lines(f"{', '.join(dict.fromkeys(contenders))}: {reason}"))
 
 
 def _x_value(axis: str, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import pandas as pd
 import streamlit as st
@@ -13,15 +14,14 @@ from dashboard.formatting import count, duration
 from dashboard.jobs import JobError
 from profiling.estimate import estimate
 from profiling.runs import RESULTS_DIR, Run
-from profiling.settings import MIN_REPLICATES_FOR_VERDICT
+from profiling.settings import MIN_REPLICATES_FOR_VERDICT, SweepSettings
+from profiling.workload import Grid
 
 EXAMPLE = RESULTS_DIR / "example"
 
 
-def show(run: Run, table: pd.DataFrame, *, is_busy: bool) -> None:
-    """Draws the button where a run that has ended has provisional rows for want of replicates."""
-    if not lacks_replicates(run, table):
-        return
+def show(run: Run, *, is_busy: bool) -> None:
+    """Draws the button, for a run of which `lacks_replicates` is so."""
     reason = refusal_of(run, is_busy=is_busy)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
@@ -58,9 +58,15 @@ def refusal_of(run: Run, *, is_busy: bool) -> str:
 def added_seconds(run: Run) -> float:
     """A guess at how long the passes take that are still to come, those that a stopped run lacks included."""
     settings = dataclasses.replace(run.settings, replicates=MIN_REPLICATES_FOR_VERDICT)
-    whole = estimate(run.grid, settings, device=run.device, threads=run.threads).seconds
+    whole = _seconds(run.grid, settings, run.device, run.threads)
     num_points = run.grid.num_points
     return whole * max(0, 1 - run.progress.done / (num_points * MIN_REPLICATES_FOR_VERDICT))
+
+
+@functools.lru_cache(maxsize=8)
+def _seconds(grid: Grid, settings: SweepSettings, device: str, threads: int) -> float:
+    """Kept, for a grid may hold thousands of points, and the page is drawn anew at every click."""
+    return estimate(grid, settings, device=device, threads=threads).seconds
 
 
 def _add(run: Run) -> None:

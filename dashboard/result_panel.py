@@ -9,17 +9,18 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import claim_text, replicate_panel, sample_panel, session, takeaway
+from dashboard import dense_map, density, replicate_panel, sample_panel, session, takeaway
 from dashboard.axes import View, panel_values, values_of
-from dashboard.charts import CHART_CONFIG, MAX_PANELS, line_chart
-from dashboard.formatting import count, error, plain, ratio
+from dashboard.charts import CHART_CONFIG, line_chart
+from dashboard.formatting import axis_label, axis_value, count, error, plain, ratio, shortened
 from dashboard.headline_text import claim_help, headline_caption
 from dashboard.layers import file_of, name_of
 from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
 from dashboard.report_text import code
+from dashboard.result_facts import Facts, facts_of
 from dashboard.result_table import show_table
 from dashboard.speedup_map import speedup_map
-from dashboard.summary import Headline, headlines, unmeasured, warned
+from dashboard.summary import Headline
 from dashboard.view_choice import choose_view
 from profiling.runs import Run
 from profiling.table import report_csv
@@ -34,6 +35,9 @@ MAP_TAB = "Speed-up map"
 SAMPLES_TAB = "Samples"
 TABS = (*LINE_TABS, MAP_TAB, SAMPLES_TAB, "Table")
 HEADLINES_A_ROW = 2
+# Of a list of reasons, and of each of them; what is beyond stands in the CSV.
+MOST_REASONS = 30
+MOST_LETTERS = 600
 
 
 def show(run: Run, table: pd.DataFrame, *, is_busy: bool) -> None:
@@ -48,16 +52,18 @@ def show(run: Run, table: pd.DataFrame, *, is_busy: bool) -> None:
         st.info(
             "No rows yet: the first point is being measured." if run.state == "running" else "This run has no rows."
         )
-    found = headlines(table)
+    facts = facts_of(run, table)
+    found = facts.headlines
     for first in range(0, len(found), HEADLINES_A_ROW):
         row = found[first : first + HEADLINES_A_ROW]
         for place, headline in zip(st.columns(min(len(found), HEADLINES_A_ROW), gap="small"), row, strict=False):
             with place:
                 _show_headline(headline)
-    replicate_panel.show(run, table, is_busy=is_busy)
-    _show_tabs(run, table)
-    _show_unmeasured(table)
-    _show_warnings(table)
+    if facts.lacks_replicates:
+        replicate_panel.show(run, is_busy=is_busy)
+    _show_tabs(run, table, facts)
+    _show_unmeasured(facts)
+    _show_warnings(facts)
     st.download_button(
         "Download CSV",
         data=lambda: report_csv(table),
@@ -71,7 +77,9 @@ def show(run: Run, table: pd.DataFrame, *, is_busy: bool) -> None:
 
 def _show_headline(headline: Headline) -> None:
     with st.container(border=True, gap="xsmall", key=f"headline_{headline.contender}"):
-        st.markdown(f"**{plain(name_of(headline.contender))}**{_from_file(headline)} next to {headline.reference}")
+        st.markdown(
+            f"**{plain(name_of(headline.contender))}**{_from_file(headline)} next to {plain(headline.reference)}"
+        )
         numbers = st.container(horizontal=True, gap="small")
         numbers.metric(
             "speed-up",
@@ -92,7 +100,7 @@ def _from_file(headline: Headline) -> str:
     return f" from {code(file)}" if file else ""
 
 
-def _show_tabs(run: Run, table: pd.DataFrame) -> None:
+def _show_tabs(run: Run, table: pd.DataFrame, facts: Facts) -> None:
     """Every choice is drawn each time, though its tab be closed: what is not drawn falls out of the URL."""
     tabs = dict(zip(TABS, st.tabs(TABS, key=session.TAB, bind="query-params"), strict=True))
     chosen = next((name for name in TABS if tabs[name].open), TABS[0])
@@ -102,9 +110,9 @@ def _show_tabs(run: Run, table: pd.DataFrame) -> None:
     view = _choose_view(run, tabs, chosen)
     with place:
         if chosen in metrics:
-            _show_chart(run, table, metrics[chosen], view, chosen)
+            _show_chart(run, table, facts, metrics[chosen], view, chosen)
         elif chosen == MAP_TAB:
-            _show_map(run, table, view)
+            _show_map(run, table, facts, view)
         elif chosen == SAMPLES_TAB:
             sample_panel.show(run, table, point)
         else:
@@ -125,29 +133,44 @@ def _choose_view(run: Run, tabs: Mapping[str, Any], chosen: str) -> View:
     return choose_view(run, x_place=tabs[MAP_TAB] if chosen == MAP_TAB else row, place=row)
 
 
-def _show_chart(run: Run, table: pd.DataFrame, metric: Metric, view: View, name: str) -> None:
-    panels = panel_values(run, view)
-    figure = line_chart(table, metric, view, values_of(run), panels)
+def _show_chart(run: Run, table: pd.DataFrame, facts: Facts, metric: Metric, view: View, name: str) -> None:
+    panels, axes = panel_values(run, view), values_of(run)
+    figure = line_chart(table, metric, view, axes, panels)
     key = f"chart_{name}"
     st.plotly_chart(
         figure,
         key=key,
         config=CHART_CONFIG,
-        alt=takeaway.of_lines(table, metric, name),
+        alt=takeaway.of_lines(facts.headlines, metric, name),
         on_select=functools.partial(sample_panel.open_clicked, run, key, SAMPLES_TAB),
         selection_mode="points",
     )
-    if len(panels) > MAX_PANELS:
-        st.caption(f"The first {MAX_PANELS} of {len(panels)} panels: choose one axis under Panels.")
-    told = [claim_text.caption(table)] if metric.compares else []
-    if metric.compares and takeaway.has_failing(table):
+    drawn = density.plan(view, axes, panels)
+    told = [*drawn.left_out, *([_held(view)] if view.held else [])]
+    told += [facts.caption] if metric.compares and not drawn.is_dense else []
+    if metric.compares and facts.has_failing:
         told.append("Grey marks do not count: at that shape the layer does not pass the check.")
-    st.caption(" ".join([*filter(None, told), "A click on a mark opens its samples."]))
+    told.append(f"A click on a {'line' if drawn.is_dense else 'mark'} opens the samples of its point.")
+    st.caption(" ".join(filter(None, told)))
 
 
-def _show_map(run: Run, table: pd.DataFrame, view: View) -> None:
-    figure = speedup_map(table, view.x, values_of(run))
-    st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(table))
+def _held(view: View) -> str:
+    """Which part of the run a chart is of, where it is of one."""
+    where = " · ".join(f"{axis_label(axis)} {axis_value(axis, value)}" for axis, value in view.held.items())
+    return f"At {plain(where)} alone; the other points are a choice away."
+
+
+def _show_map(run: Run, table: pd.DataFrame, facts: Facts, view: View) -> None:
+    axes, num_maps = values_of(run), len(facts.headlines)
+    figure = speedup_map(table, view.x, axes)
+    st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(facts.headlines))
+    if dense_map.is_needed(axes, view.x, num_maps):
+        st.caption(
+            f"{dense_map.left_out(axes, view.x, num_maps)} Blue is faster than the reference, brown slower; the paler, "
+            "the less. Light grey claims nothing: same, or unsure. Dark grey has no number that counts. Point at a "
+            "cell for its number."
+        )
+        return
     st.caption(
         "Blue is faster than the reference, brown slower; the paler, the less. Grey cells claim nothing: same (=), or "
         "unsure. A ? is provisional: too few replicates for a claim. A value in brackets fails the check and does not "
@@ -155,21 +178,29 @@ def _show_map(run: Run, table: pd.DataFrame, view: View) -> None:
     )
 
 
-def _show_unmeasured(table: pd.DataFrame) -> None:
-    lost = unmeasured(table)
+def _show_unmeasured(facts: Facts) -> None:
+    lost = facts.unmeasured
     if not lost:
         return
     total = sum(number for _, _, number in lost)
     with st.expander(f"{count(total, 'row')} without numbers", icon="⚠️"):
-        for status, reason, number in lost:
-            st.markdown(f"**{status}**, {count(number, 'row')}: {plain(reason) or 'no reason was given'}")
+        for status, reason, number in lost[:MOST_REASONS]:
+            told = plain(shortened(reason, MOST_LETTERS)) or "no reason was given"
+            st.markdown(f"**{plain(status)}**, {count(number, 'row')}: {told}")
+        _tell_of_others(len(lost))
 
 
-def _show_warnings(table: pd.DataFrame) -> None:
+def _show_warnings(facts: Facts) -> None:
     """What may disturb the numbers, closed where numbers are to be had: they stand, with this beside them."""
-    found = warned(table)
+    found = facts.warned
     if not found:
         return
-    with st.expander(f"{count(int(table['warnings'].notna().sum()), 'row')} with warnings", icon="ℹ️"):
-        for text, number in found:
-            st.markdown(f"{count(number, 'row')}: {plain(text)}")
+    with st.expander(f"{count(facts.num_warned, 'row')} with warnings", icon="ℹ️"):
+        for text, number in found[:MOST_REASONS]:
+            st.markdown(f"{count(number, 'row')}: {plain(shortened(text, MOST_LETTERS))}")
+        _tell_of_others(len(found))
+
+
+def _tell_of_others(number: int) -> None:
+    if number > MOST_REASONS:
+        st.caption(f"{number - MOST_REASONS:,} more, each of fewer rows: they stand in the CSV.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from dashboard import session
 from dashboard.claim_text import claims_difference
 from dashboard.layers import names_of
 from dashboard.metrics import counts_in_mean
@@ -19,26 +21,47 @@ FIRST = (
     *("speedup", "speedup_low", "speedup_high", "speed_verdict", "noise_floor", "check_verdict"),
     *("max_abs_error", "peak_memory_mib", "reference", "status", "error_ratio"),
 )
-# Beyond this many rows the grey of unreliable speed-ups costs more time than it is worth.
-MAX_STYLED_ROWS = 2_000
+# Of more rows than this one page at a time is drawn: the browser would need seconds for all of them.
+PAGE_ROWS = 1_000
+# Sorted by the order of measurement, which is no column of the table.
+AS_MEASURED = "as measured"
 
 
 def show_table(table: pd.DataFrame) -> None:
-    """Draws all rows; grey are a speed-up that does not count, and a verdict that claims no difference."""
-    names = names_of(table["contender"])
-    shown = table[column_order(table)].assign(contender=table["contender"].map(names))
+    """Draws the rows; grey are a speed-up that does not count, and a verdict that claims no difference."""
+    columns = column_order(table)
+    page = _choose_page(table, columns) if len(table) > PAGE_ROWS else table
+    shown = page[columns].assign(contender=page["contender"].map(names_of(table["contender"].unique())))
     st.dataframe(
-        _styled(shown) if len(shown) <= MAX_STYLED_ROWS else shown,
+        _styled(shown),
         hide_index=True,
         height=min(36 * (len(shown) + 1) + 4, 560),
         column_config={column.name: _config(column) for column in REPORT_COLUMNS if column.name in shown},
         placeholder="",
         key="table",
-        alt=f"The report's {len(table)} rows; the CSV holds the same.",
+        alt=f"{len(shown):,} of the report's {len(table):,} rows; the CSV holds all.",
     )
     st.caption(
         "Hover over a column's name for its meaning. Columns that are wholly empty are left out here, not in the CSV."
     )
+
+
+def _choose_page(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Draws the choice of an order of all rows, and of a page of them."""
+    num_pages = -(-len(table) // PAGE_ROWS)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="table_choice"):
+        by = st.selectbox("Sort all rows by", [AS_MEASURED, *columns], key=session.TABLE_ORDER, width=220)
+        descends = st.toggle("largest first", key=session.TABLE_DESCENDS, disabled=by == AS_MEASURED)
+        page = st.number_input(f"Page, of {num_pages:,}", 1, num_pages, key=session.TABLE_PAGE, width=140)
+    ordered = sorted_by(table, by, descends=descends)
+    return ordered.iloc[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+
+
+def sorted_by(table: pd.DataFrame, column: str, *, descends: bool) -> pd.DataFrame:
+    """All rows in the order of one column, empty cells last; as they are for `AS_MEASURED`."""
+    if column not in table:
+        return table
+    return table.sort_values(column, ascending=not descends, kind="stable", na_position="last")
 
 
 def column_order(table: pd.DataFrame) -> list[str]:

@@ -23,15 +23,20 @@ class Scale:
     top: float
     ticks: tuple[float, ...] = ()
 
+    def height(self, value: float) -> float:
+        """Where a value of the column is drawn."""
+        return self.floor.at if self.floor and value <= 0 else value * self.factor
+
 
 def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
     """The unit that a typical value reads best in, and where zeros and failures are drawn."""
-    values = [float(value) for value in rows[metric.column].dropna()]
+    values = rows[metric.column].dropna().to_numpy(dtype=float).tolist()
     positive = sorted(value for value in values if value > 0 and math.isfinite(value))
     unit, factor = metric.unit(positive[len(positive) // 2] if positive else None)
     drawn = [value * factor for value in positive]
     if metric.compares:
-        drawn += [float(value) for name in ("speedup_low", "speedup_high") for value in rows[name].dropna()]
+        for end in ("speedup_low", "speedup_high"):
+            drawn += rows[end].dropna().to_numpy(dtype=float).tolist()
     floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
     top = top_of(drawn, metric, is_log=is_log)
     ticks = tuple(log_ticks(drawn)) if is_log else ()

@@ -29,6 +29,8 @@ COMPILED = "compiled"
 REPLICATES = "replicates"
 TIME_BUDGET = "budget"
 HEAP = "heap"
+# Not in the URL: nobody but the person before the page says that something is meant in spite of what speaks against it.
+ANYWAY = "anyway"
 QUIET_WAIT = "quiet_wait"
 REFERENCE = "reference"
 
@@ -45,6 +47,9 @@ LATENCY_AS = "latency_as"
 MEMORY_AS = "memory_as"
 ERROR_AS = "error_as"
 FREEZE = "freeze"
+TABLE_ORDER = "table_order"
+TABLE_DESCENDS = "table_descends"
+TABLE_PAGE = "table_page"
 
 # The one layer that is looked at, and at which shape.
 LAYER = "layer"

@@ -12,25 +12,26 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from dashboard import dense_map
 from dashboard.axes import CONTENDER, SIZES, label
 from dashboard.charts import select
 from dashboard.claim_text import NO_CLAIMS, PROVISIONAL, verdict_lines
-from dashboard.formatting import axis_label, axis_value, ratio
+from dashboard.formatting import axis_label, axis_value, chart_lines, chart_text, ratio
 from dashboard.layers import names_of
+from dashboard.map_colors import NO_CLAIM_CELL, bound_of, color_axis
 from dashboard.metrics import NOT_COMPARABLE
 from profiling.settings import reference_of
 
 ROW_HEIGHT = 34
 # Under each map the ticks and the axis's title, and the title of the next map.
 AXES_HEIGHT = 100
-# Blue where the contender is faster, brown where it is slower, white where nothing is between them.
-COLORS = ((0.0, "#b35806"), (0.25, "#fdb863"), (0.5, "#f7f7f7"), (0.75, "#92c5de"), (1.0, "#2166ac"))
 TEXT_SIZE = 10
 UNRELIABLE_CELL = "#9a9a9a"
-# Same or unsure: no colour of faster or slower, but a cell all the same. Its number is dark on it in either theme.
-NO_CLAIM_CELL = "#bfbfbf"
-# The colours reach at least so far either way: what is hardly faster looks hardly faster.
-SMALLEST_BOUND = math.log2(1.5)
+# The columns that a cell is made of.
+READ = (
+    *("status", "status_reason", "reference", "speedup", "speedup_low", "speedup_high", "check_verdict"),
+    *("speed_verdict", "speed_verdict_reason", "noise_floor", "num_replicates"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,9 +50,12 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
     references = {**{name: reference_of(name) for name in axes[CONTENDER]}, **_references_in(compared)}
     contenders = [name for name in axes[CONTENDER] if references[name]]
     down = [axis for axis in axes if axis not in (x, CONTENDER)]
-    combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
     columns = list(axes.get(x, ())) or sorted(table[x].dropna().unique())
     across = [axis_value(x, value) for value in columns]
+    if dense_map.is_needed(axes, x, len(contenders)):
+        names = {name: f"{names_of(contenders)[name]} over {references[name]}" for name in contenders}
+        return dense_map.draw(compared, x, {**axes, x: columns}, down, names)
+    combinations = [dict(zip(down, c, strict=True)) for c in itertools.product(*(axes[axis] for axis in down))]
     down_names = [label(where) or _fixed_sizes(compared, x) for where in combinations]
     names = names_of(contenders)
     num_maps = max(1, len(contenders))
@@ -60,15 +64,15 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
         rows=num_maps,
         cols=1,
         vertical_spacing=AXES_HEIGHT / room if num_maps > 1 else 0,
-        subplot_titles=[f"{names[name]} over {references[name]}" for name in contenders],
+        subplot_titles=[f"{chart_text(names[name])} over {chart_text(references[name])}" for name in contenders],
     )
     for position, name in enumerate(contenders):
-        rows = select(compared, {CONTENDER: name})
-        cells = [[_cell(select(rows, {**where, x: value})) for value in columns] for where in combinations]
+        found = _rows_by_place(select(compared, {CONTENDER: name}), [*down, x])
+        cells = [[_cell(found.get((*where.values(), value))) for value in columns] for where in combinations]
         figure.add_trace(_colored(cells, across, down_names), position + 1, 1)
         figure.add_trace(_without_claim(cells, across, down_names), position + 1, 1)
         figure.add_trace(_unreliable(cells, across, down_names), position + 1, 1)
-    _finish(figure, axis_label(x), across, down_names, _bound(compared), num_maps)
+    _finish(figure, axis_label(x), across, down_names, bound_of(compared), num_maps)
     return figure
 
 
@@ -83,31 +87,41 @@ def _fixed_sizes(compared: pd.DataFrame, x: str) -> str:
     return "<br>".join(label({size: compared[size].iloc[0]}) for size in sizes) or " "
 
 
-def _cell(rows: pd.DataFrame) -> Cell:
-    if rows.empty:
+def _rows_by_place(rows: pd.DataFrame, axes: Sequence[str]) -> dict[tuple[Any, ...], dict[Any, Any]]:
+    found: dict[tuple[Any, ...], dict[Any, Any]] = {}
+    for row in rows[[*dict.fromkeys([*axes, *READ])]].astype(object).to_dict("records"):
+        found.setdefault(tuple(row[axis] for axis in axes), row)
+    return found
+
+
+def _cell(row: Mapping[Any, Any] | None) -> Cell:
+    if row is None:
         return Cell(hover="not measured yet")
-    row = rows.iloc[0]
     if row["status"] != "ok":
-        text = "OOM" if row["status"] == "oom" else str(row["status"])
-        return Cell(text=text, hover=str(row["status_reason"]) if pd.notna(row["status_reason"]) else text)
+        text = "OOM" if row["status"] == "oom" else chart_text(row["status"], 12)
+        return Cell(text=text, hover=_lines(row["status_reason"]) if pd.notna(row["status_reason"]) else text)
     if pd.isna(row["speedup"]):
-        return Cell(text="–", hover=f"no speed-up: {row['reference']} was not measured here")
+        return Cell(text="–", hover=f"no speed-up: {chart_text(row['reference'])} was not measured here")
     speedup = float(row["speedup"])
     if row["check_verdict"] not in ("pass", NOT_COMPARABLE):
-        verdict = "was not made" if pd.isna(row["check_verdict"]) else f"says {row['check_verdict']}"
+        verdict = "was not made" if pd.isna(row["check_verdict"]) else f"says {chart_text(row['check_verdict'])}"
         return Cell(text=f"({ratio(speedup)})", hover=f"{ratio(speedup)}, which does not count: its check {verdict}")
-    told = [f"{ratio(speedup)} over {row['reference']}"]
+    told = [f"{ratio(speedup)} over {chart_text(row['reference'])}"]
     told += ["not comparable: timed with its own weights"] if row["check_verdict"] == NOT_COMPARABLE else []
     claims_nothing = not pd.isna(row["speed_verdict"]) and row["speed_verdict"] in NO_CLAIMS
     return Cell(
         text=_text(row),
-        hover="<br>".join([*told, *verdict_lines(row.to_dict())]),
+        hover="<br>".join([*told, *verdict_lines(row)]),
         value=None if claims_nothing else math.log2(speedup),
         is_measured=True,
     )
 
 
-def _text(row: pd.Series[Any]) -> str:
+def _lines(text: object) -> str:
+    return "<br>".join(chart_lines(text))
+
+
+def _text(row: Mapping[Any, Any]) -> str:
     """`1.32×`; with `?` where nothing can be claimed yet, `=` where it is the same, `≠` for another design."""
     verdict = "" if pd.isna(row["speed_verdict"]) else str(row["speed_verdict"])
     mark = {PROVISIONAL: "?", "same": "="}.get(verdict, "")
@@ -169,11 +183,6 @@ def _unreliable(cells: list[list[Cell]], across: list[str], down: list[str]) -> 
     )
 
 
-def _bound(compared: pd.DataFrame) -> float:
-    logs = [abs(math.log2(value)) for value in compared["speedup"].dropna() if value > 0]
-    return max([*logs, SMALLEST_BOUND])
-
-
 def _finish(figure: go.Figure, title: str, across: list[str], down: list[str], bound: float, num_maps: int) -> None:
     # Ranges and categories by hand: a map that is still empty has its cells where they will be.
     figure.update_xaxes(type="category", categoryarray=across, range=[-0.5, len(across) - 0.5], showgrid=False)
@@ -183,13 +192,9 @@ def _finish(figure: go.Figure, title: str, across: list[str], down: list[str], b
         type="category", categoryarray=down, range=[len(down) - 0.5, -0.5], showgrid=False, automargin=True
     )
     figure.update_annotations(font_size=13)
-    ticks = (-bound, 0.0, bound)
     figure.update_layout(
         height=num_maps * (len(down) * ROW_HEIGHT + AXES_HEIGHT) + 20,
         margin={"l": 10, "r": 10, "t": 40, "b": 10},
-        coloraxis={
-            **{"colorscale": COLORS, "cmin": -bound, "cmid": 0, "cmax": bound},
-            "colorbar": {"tickvals": ticks, "ticktext": [ratio(2**tick) for tick in ticks], "thickness": 12},
-        },
+        coloraxis=color_axis(bound),
         uirevision="kept",
     )

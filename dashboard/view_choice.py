@@ -7,6 +7,7 @@ from typing import Any
 
 from dashboard import session
 from dashboard.axes import ALL_OTHERS, NONE, SIZES, View, others, panel_axes, series_options, values_of, x_options
+from dashboard.density import fitting
 from dashboard.formatting import axis_label, axis_value
 from profiling.runs import Run
 
@@ -23,7 +24,7 @@ def choose_view(run: Run, *, x_place: Any, place: Any) -> View:
     series = _select(place, "Series", series_options(run, x), session.SERIES)
     remaining = others(run, x, series)
     facet = _select(place, "Panels", [ALL_OTHERS, *remaining, NONE], session.FACET) if remaining else NONE
-    panels = panel_axes(facet, remaining)
+    panels = fitting(values_of(run), x, series, remaining) if facet == ALL_OTHERS else panel_axes(facet, remaining)
     held = {axis: _hold(place, run, axis) for axis in remaining if axis not in panels}
     log_x = place.toggle("log x", value=True, key=session.LOG_X, bind="query-params", disabled=x not in SIZES)
     log_y = place.toggle("log y", value=True, key=session.LOG_Y, bind="query-params")
