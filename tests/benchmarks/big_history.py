@@ -1,0 +1,167 @@
+"""How long a person waits on a page with years of history: to the first chart, and for each control.
+
+Run it on a machine that does nothing else: `python tests/benchmarks/big_history.py [wide] [deep] [many]`. For each
+history the server is up and has read nothing of it; the start of a server itself is told apart. Aims: 5 s to the first
+chart, 1 s for a control.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import psutil
+from browser_server import CHROMIUM, FLAGS, Server
+from made_up_history import deep_run, many_runs, wide_run
+from playwright.sync_api import Page, sync_playwright
+
+HISTORIES = ("wide", "deep", "many")
+NUM_TRIES = 3
+# The page is still where no part of it is being drawn anew: Streamlit marks what is not yet, and itself while it runs.
+IDLE = """() => document.querySelector('[data-testid="stApp"]').dataset.testScriptState !== 'running'
+    && !document.querySelector('[data-stale="true"]')"""
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or list(HISTORIES)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        for history in wanted:
+            measure(browser, history)
+        browser.close()
+
+
+def measure(browser, history: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="mb-") as folder:
+        results = Path(folder) / "results"
+        began = time.monotonic()
+        make(results, history)
+        print(f"{history}: made up in {time.monotonic() - began:.1f} s")
+        began = time.monotonic()
+        server = Server(Path(folder))
+        print(f"  start of the server {time.monotonic() - began:.1f} s")
+        try:
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            page.set_default_timeout(60_000)
+            page.goto(server.url("run=example"))  # the page itself is loaded, and the live check answers
+            page.locator(".st-key-check_custom").get_by_text("pass").first.wait_for()
+            page.close()
+            look(browser, server, "" if history == "many" else f"run={history}")
+        finally:
+            server.end()
+
+
+def make(results: Path, history: str) -> None:
+    if history == "many":
+        many_runs(results)
+    else:
+        {"wide": wide_run, "deep": deep_run}[history](results / history)
+
+
+def look(browser, server: Server, query: str) -> None:
+    opened, page = [], None
+    for _ in range(NUM_TRIES):
+        if page is not None:
+            page.close()
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(60_000)
+        received: list[int] = []
+        page.on("websocket", lambda socket, into=received: socket.on("framereceived", lambda f: into.append(len(f))))
+        began = time.monotonic()
+        page.goto(server.url(query))
+        page.locator(".js-plotly-plot .main-svg").first.wait_for()
+        opened.append(time.monotonic() - began)
+        still(page)
+    print(f"  first chart, never read before {opened[0]:.1f} s; read before {opened[1]:.1f} s")
+    print(f"  messages of the last opening {sum(received) / 2**20:.2f} MiB")
+    for what, act in controls(page).items():
+        seconds, sizes = [], []
+        for _ in range(NUM_TRIES):
+            received.clear()
+            began = time.monotonic()
+            act()
+            still(page)
+            seconds.append(time.monotonic() - began)
+            sizes.append(sum(received))
+        median, longest = statistics.median(seconds), max(seconds)
+        print(f"  {what:36} median {median:.2f} s, longest {longest:.2f} s, {max(sizes) / 2**20:.2f} MiB")
+    memory = psutil.Process(server.process.pid).memory_info().rss / 2**20
+    print(f"  resident memory of the server {memory:,.0f} MiB; of the tab's heap {heap_mib(page):.0f} MiB")
+
+
+def still(page: Page) -> None:
+    """Waits until the page has taken up a click, answered it, and drawn the answer."""
+    page.wait_for_timeout(60)
+    page.wait_for_function(IDLE)
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def controls(page: Page) -> dict[str, Callable[[], object]]:
+    """What a person clicks on, by name; each of them, done again and again, changes the page every time."""
+    lengths = iter(f"{16 * number},{32 * number}" for number in range(3, 99))
+    return {
+        "speed-up or time": in_turn(page, lambda name: page.get_by_text(name, exact=True).first, "speed-up", "time"),
+        "log y": lambda: page.get_by_text("log y").click(),
+        "another x axis": choose(page, "x axis", "batch size", "sequence length"),
+        "panels": choose(page, "Panels", "none", "all others"),
+        "tab Memory or Max error": tabs(page, "Memory", "Max error"),
+        "tab Speed-up map or Table": tabs(page, "Speed-up map", "Table"),
+        "tab Samples or Latency": tabs(page, "Samples", "Latency"),
+        "sequence lengths of the next sweep": lambda: fill(page, next(lengths)),
+        "another run": other_run(page),
+    }
+
+
+def in_turn(page: Page, find: Callable[[str], object], *names: str) -> Callable[[], object]:
+    state = {"next": 0}
+
+    def act() -> None:
+        find(names[state["next"] % len(names)]).click()
+        state["next"] += 1
+
+    return act
+
+
+def tabs(page: Page, *names: str) -> Callable[[], object]:
+    return in_turn(page, lambda name: page.get_by_role("tab", name=name), *names)
+
+
+def choose(page: Page, label: str, *options: str) -> Callable[[], object]:
+    state = {"next": 0}
+
+    def act() -> None:
+        page.get_by_role("combobox", name=label).click()
+        page.get_by_role("option", name=options[state["next"] % len(options)], exact=True).click()
+        state["next"] += 1
+
+    return act
+
+
+def other_run(page: Page) -> Callable[[], object]:
+    state = {"next": 1}
+
+    def act() -> None:
+        page.locator(".st-key-run_choice").get_by_role("combobox").click()
+        page.get_by_role("option").nth(state["next"] % 2).click()
+        state["next"] += 1
+
+    return act
+
+
+def fill(page: Page, text: str) -> None:
+    page.get_by_role("textbox", name="Sequence lengths").fill(text)
+    page.get_by_role("textbox", name="Sequence lengths").press("Enter")
+
+
+def heap_mib(page: Page) -> float:
+    return page.evaluate("() => performance.memory.usedJSHeapSize") / 2**20
+
+
+if __name__ == "__main__":
+    main()
