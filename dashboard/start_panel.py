@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import streamlit as st
 
-from dashboard import refusal, services, store
+from dashboard import refusal, services, session, store
 from dashboard.controls import Wish
 from dashboard.formatting import count, duration, memory, plain
 from dashboard.jobs import JobError
 from dashboard.live_checks import Machine
-from profiling.estimate import Estimate, estimate
+from profiling.estimate import Estimate, estimate, excess
 
 
 def show(wish: Wish, machine: Machine | None, *, is_busy: bool) -> None:
@@ -22,7 +23,7 @@ def show(wish: Wish, machine: Machine | None, *, is_busy: bool) -> None:
         assert wish.grid is not None
         assert wish.settings is not None
         device, threads = where(wish, machine)
-        _show_estimate(estimate(wish.grid, wish.settings, device=device, threads=threads))
+        wish = _confirmed(wish, _show_estimate(estimate(wish.grid, wish.settings, device=device, threads=threads)))
     st.button(
         "Run sweep",
         type="primary",
@@ -58,22 +59,38 @@ def _start(wish: Wish, machine: Machine | None) -> None:
         store.pick(job.run_id)
 
 
-def _show_estimate(expected: Estimate) -> None:
-    is_tight = expected.peak_memory_mib > expected.free_memory_mib
+def _show_estimate(expected: Estimate) -> str | None:
+    """Draws what the sweep will take, and returns why nobody would want to start it, or None."""
+    free = "" if expected.free_memory_mib is None else f" of {memory(expected.free_memory_mib)} free"
     parts = [
         f"**{count(expected.num_points, 'point')}**",
         f"≈ **{duration(expected.seconds)}**",
-        f"peak ≈ **{memory(expected.peak_memory_mib)}** of {memory(expected.free_memory_mib)} free",
+        f"peak ≈ **{memory(expected.peak_memory_mib)}**{free}",
     ]
     st.markdown(" · ".join(parts))
     st.caption(
         f"A point is given up after {duration(expected.time_limit_s)}.",
         help="The limit per workload is many times its estimate: what takes that long hangs, and its row says timeout.",
     )
-    if is_tight:
-        st.warning("This may not fit into memory: points that do not are marked as out of memory, the others stand.")
     if expected.num_invalid:
         shown = "; ".join(expected.invalid_reasons[:3]) + ("; …" if len(expected.invalid_reasons) > 3 else "")
         st.warning(
             f"{count(expected.num_invalid, 'point')} cannot be measured: {plain(shown)}. They will be marked invalid."
         )
+    return excess(expected)
+
+
+def _confirmed(wish: Wish, reason: str | None) -> Wish:
+    """The wish, off where something speaks against it, and on again where that is what is wanted."""
+    if reason is None or wish.settings is None:
+        return wish
+    st.error(f"{plain(reason[:1].upper() + reason[1:])}.")
+    is_meant = st.checkbox(
+        "Measure it all the same",
+        key=session.ANYWAY,
+        help="What does not fit is marked as out of memory, the other points stand. The machine may become slow, or "
+        "end other programs, before that.",
+    )
+    if not is_meant:
+        return Wish(error=reason)
+    return dataclasses.replace(wish, settings=dataclasses.replace(wish.settings, anyway=True))

@@ -7,16 +7,14 @@ themselves is taken from the number of operations and a rate that ordinary machi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from pathlib import Path
-
-import psutil
 
 from profiling.ceilings import ceilings_seconds
-from profiling.costs import ELEMENT_BYTES, MIB, call_flop
+from profiling.costs import call_flop
 from profiling.layers import is_compiled
+from profiling.memory_estimate import CHILD_BASE_MIB, free_memory_mib, workload_memory_mib
 from profiling.settings import MAX_SECONDS, MIN_ROUNDS, SweepSettings
-from profiling.workload import Grid, Workload
+from profiling.units import format_duration, format_mib
+from profiling.workload import Grid, GridError, Workload
 
 # GFLOP/s: one CPU thread with float32, and an accelerator; slower element types as a fraction of it.
 CPU_THREAD_RATE = 60.0
@@ -36,16 +34,20 @@ TIMED_SHARE = 1.15
 # One contender compiled at one point, and the compiler made ready once in each process.
 COMPILE_S = 8.0
 COMPILER_START_S = 15.0
-# A process with torch loaded, before it measures anything.
-CHILD_BASE_MIB = 400.0
 # A workload that takes this many times its estimate hangs.
 TIME_LIMIT_FACTOR = 20.0
 SHORTEST_TIME_LIMIT_S = 60.0
+# A sweep that takes longer is taken for a slip of the keyboard, unless it is asked for.
+LONGEST_SWEEP_S = 7 * 86_400.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a sweep will take. `invalid` counts the points that no layer can have, with their reasons."""
+    """What a sweep will take.
+
+    `num_invalid` counts the points that no layer can have, `num_too_large` those that need more memory than is free;
+    `largest` is the valid point that needs most. `free_memory_mib` is None where the device has memory of its own.
+    """
 
     num_points: int
     num_invalid: int
@@ -53,8 +55,10 @@ class Estimate:
     num_rows: int
     seconds: float
     peak_memory_mib: float
-    free_memory_mib: float
+    free_memory_mib: float | None
     time_limit_s: float
+    num_too_large: int = 0
+    largest: Workload | None = None
 
 
 def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", threads: int = 1) -> Estimate:
@@ -64,6 +68,8 @@ def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", thread
     costs = [workload_seconds(workload, settings) for workload in valid]
     start = COMPILER_START_S if num_compiled(settings) else 0.0
     measuring_s = settings.replicates * (CHILD_START_S + start + sum(costs))
+    needs = [CHILD_BASE_MIB + workload_memory_mib(workload, settings) for workload in valid]
+    free = free_memory_mib(device)
     limit = max(SHORTEST_TIME_LIMIT_S, min(MAX_SECONDS, TIME_LIMIT_FACTOR * (start + max(costs, default=0.0))))
     return Estimate(
         num_points=len(workloads),
@@ -71,10 +77,38 @@ def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", thread
         invalid_reasons=tuple(dict.fromkeys(w.invalid_reason for w in workloads if w.invalid_reason)),
         num_rows=len(workloads) * len(settings.contenders),
         seconds=measuring_s + (2 * ceilings_seconds(measuring_s) if valid else 0.0),
-        peak_memory_mib=CHILD_BASE_MIB + max((workload_memory_mib(w, settings) for w in valid), default=0.0),
-        free_memory_mib=free_memory_mib(),
+        peak_memory_mib=max(needs, default=CHILD_BASE_MIB),
+        free_memory_mib=free,
         time_limit_s=float(round(limit)) if settings.time_limit_s is None else settings.time_limit_s,
+        num_too_large=0 if free is None else sum(need > free for need in needs),
+        largest=valid[needs.index(max(needs))] if needs else None,
     )
+
+
+def excess(expected: Estimate) -> str | None:
+    """Why nobody would want to start this sweep, in words; None where nothing speaks against it.
+
+    Memory that a machine does not have makes it stand still, or has the kernel end other programs, before the point
+    that wanted it fails.
+    """
+    said = []
+    if expected.num_too_large and expected.largest is not None:
+        assert expected.free_memory_mib is not None, "only then a point is too large"
+        need, free = format_mib(expected.peak_memory_mib), format_mib(expected.free_memory_mib)
+        where = f"{expected.largest.label} needs about {need} of memory, of which {free} are free"
+        others = f"{expected.num_too_large:,} of {expected.num_points:,} points do not fit, the largest of them: "
+        said.append(others + where if expected.num_points > 1 else where)
+    if expected.seconds > LONGEST_SWEEP_S:
+        told, longest = format_duration(expected.seconds), format_duration(LONGEST_SWEEP_S)
+        said.append(f"it would take about {told}, and more than {longest} counts as a slip")
+    return "; ".join(said) or None
+
+
+def refuse_excess(expected: Estimate, settings: SweepSettings) -> None:
+    """Raises GridError where the estimate speaks against the sweep and `settings.anyway` is not set."""
+    reason = None if settings.anyway else excess(expected)
+    if reason:
+        raise GridError(f"{reason}: shorten a list, or give --anyway (in Python anyway=True) to measure all of it")
 
 
 def call_seconds(workload: Workload) -> float:
@@ -98,39 +132,3 @@ def workload_seconds(workload: Workload, settings: SweepSettings) -> float:
 def num_compiled(settings: SweepSettings) -> int:
     """How many of the contenders are run through torch.compile."""
     return sum(is_compiled(name) for name in settings.contenders)
-
-
-def workload_memory_mib(workload: Workload, settings: SweepSettings) -> float:
-    """A guess at what one workload holds at once: the weights of every contender, and the dearest call's tensors."""
-    size = ELEMENT_BYTES[workload.dtype]
-    b, s, d, h = workload.batch_size, workload.seq_len, workload.d_model, workload.num_heads
-    tokens, weights = b * s * d * size, 4 * d * d * size
-    scores = b * h * s * s * size
-    is_explicit = any(not name.endswith("-fused") for name in settings.contenders)
-    copies = (3 if workload.mode == "training" else 2) if is_explicit else 0
-    num_layers = len(settings.contenders) + len(settings.references)
-    return (num_layers * (weights + tokens) + copies * scores + 8 * tokens) / MIB
-
-
-def free_memory_mib() -> float:
-    """Memory that a new process may take: what the system has left, or the container's limit where that is less."""
-    free = psutil.virtual_memory().available
-    for limit, used in _container_memory():
-        free = min(free, max(0, limit - used))
-    return free / MIB
-
-
-def _container_memory() -> list[tuple[int, int]]:
-    pairs = (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    )
-    found = [_read_numbers(pair) for pair in pairs]
-    return [(numbers[0], numbers[1]) for numbers in found if len(numbers) == 2]
-
-
-def _read_numbers(paths: Sequence[str]) -> list[int]:
-    try:
-        return [int(Path(path).read_text(encoding="ascii")) for path in paths]
-    except (OSError, ValueError):  # no such control group, or `max`: no limit
-        return []

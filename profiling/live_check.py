@@ -10,6 +10,7 @@ from typing import Any
 from profiling.child_process import MeasuringChild
 from profiling.device_lock import CHECK_PATIENCE_S, DeviceLock, Owner
 from profiling.layers import LayerFile, find_layer, is_layer, source_hash
+from profiling.memory_estimate import require_room_for_check
 from profiling.workload import Workload
 
 # Loading torch on a cold, busy machine; then the check itself.
@@ -73,7 +74,7 @@ class LiveChecker:
             on_wait: told once who is waited for.
 
         Raises:
-            GridError: there is no such file.
+            GridError: there is no such file, or the shape needs more memory than is free.
             DeviceBusy: a sweep measures on the device, and a check would disturb it; or a check outlasts the patience.
             MeasuringError: the child could not answer; the message says why.
         """
@@ -81,6 +82,7 @@ class LiveChecker:
             layer = find_layer(contender) if is_layer(contender) else None
             child = self._ready_child() if layer is None else self._child_for(layer)
             device = self._environment["device"]
+            require_room_for_check(workload, device)
             lock = DeviceLock(device)
             lock.acquire("check", patience_s=patience_s, on_wait=on_wait)
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import psutil
 
 from profiling.ceilings import kept_ceilings
-from profiling.device_lock import DeviceLock
+from profiling.device_lock import DeviceLock, require_locks
+from profiling.disk_room import require_room
 from profiling.environment import host_environment
-from profiling.estimate import estimate
+from profiling.estimate import estimate, refuse_excess
 from profiling.events import Listener, Waiting
+from profiling.folder_lock import FolderLock
 from profiling.layers import source_hash
 from profiling.measurer import Measurer
 from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
@@ -20,11 +23,11 @@ from profiling.run_writer import RunWriter
 from profiling.runs import Progress, Run, now
 from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
-from profiling.workload import Grid
+from profiling.workload import Grid, Workload
 
 
 class OpenRun:
-    """A run that can be measured: open from `with` to its end, then the device is free and no child is left.
+    """A run that can be measured: open from `with` to its end, then device and folder are free and no child is left.
 
     Args:
         grid: what to measure.
@@ -56,6 +59,7 @@ class OpenRun:
         self._stored, self._tell, self._stop = stored, tell, stop
         self._own_sources = {name: source_hash(file.path) for name, file in settings.layer_files().items()}
         self._lock: DeviceLock | None = None
+        self._folder_lock = FolderLock(folder)
         self.measurer = Measurer(settings, grid.device, self._own_sources, stop)
 
     def __enter__(self) -> OpenRun:
@@ -70,7 +74,9 @@ class OpenRun:
         self._close()
 
     def _open(self) -> None:
+        require_locks()
         answer = self._claim_device()
+        self._folder_lock.acquire()
         # Once more, now that nobody else can begin: while this one was starting, another may have filled the folder.
         stored = stored_run(self.folder, resume=self._stored is not None)
         environment = {
@@ -84,7 +90,11 @@ class OpenRun:
         self.estimate = estimate(self.grid, self.settings, device=answer["device"], threads=threads)
         self.done = self._finished_before() if stored else set()
         num_steps = len(self.workloads) * self.settings.replicates
-        here = environment.get("commit") if len(self.done) < num_steps else None  # else nothing will be measured here
+        is_missing = len(self.done) < num_steps
+        if is_missing:
+            refuse_excess(self.estimate, self.settings)
+            require_room(self.folder, self.settings, self._missing())
+        here = environment.get("commit") if is_missing else None  # else nothing will be measured here
         environment["commit"] = commits_measured_at(stored, here)
         process = psutil.Process()
         run = Run(
@@ -110,8 +120,16 @@ class OpenRun:
 
     def _close(self) -> None:
         self.measurer.renew()
+        self._folder_lock.discard()
+        self._folder_lock.release()
         if self._lock is not None:
             self._lock.release()
+
+    def _missing(self) -> Iterator[Workload]:
+        for replicate in range(1, self.settings.replicates + 1):
+            for point, workload in enumerate(self.workloads, start=1):
+                if (replicate, point) not in self.done:
+                    yield workload
 
     def _finished_before(self) -> set[tuple[int, int]]:
         return finished_steps(

@@ -136,7 +136,8 @@ def describe(event: Event) -> list[str]:
     if event.run.state == "stopped":
         lines.append(f"go on with: python -m profiling sweep --out {event.folder} --resume")
     summary = closing_lines(event.folder) if event.run.state == "finished" else []
-    return [*summary, *lines, f"table: {event.report}"]
+    table = f"table: {event.report}" if event.report else f"no table yet: python -m profiling export {event.folder}"
+    return [*summary, *lines, table]
 
 
 def progress_line(progress: Progress, elapsed_s: float = 0.0) -> str:
@@ -199,13 +200,13 @@ def _describe_start(event: Started) -> list[str]:
     device, torch_version = run.environment["device_name"], run.environment["torch_version"]
     invalid = f", {expected.num_invalid} of them invalid" if expected.num_invalid else ""
     replicates, threads = _count(run.settings.replicates, "replicate"), _count(run.threads, "thread")
+    free = "" if expected.free_memory_mib is None else f" of {format_mib(expected.free_memory_mib)} free"
     lines = [
         f"run {run.run_id} in {event.folder}",
         f"on {device} ({run.device}), {threads}, torch {torch_version}",
         f"{_count(expected.num_points, 'point')}{invalid} x {_count(len(run.settings.contenders), 'contender')} "
         f"({', '.join(run.settings.contenders)}) x {replicates}",
-        f"about {format_duration(expected.seconds)}, peak about {format_mib(expected.peak_memory_mib)} "
-        f"of {format_mib(expected.free_memory_mib)} free; "
+        f"about {format_duration(expected.seconds)}, peak about {format_mib(expected.peak_memory_mib)}{free}; "
         f"a workload is given up after {format_duration(expected.time_limit_s)}",
     ]
     lines += [f"invalid: {reason}" for reason in expected.invalid_reasons]

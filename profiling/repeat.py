@@ -46,7 +46,8 @@ def sweep_arguments(
         ("quiet-wait", _seconds(settings.quiet_wait_s)),
         ("heap", settings.heap),
     ]
-    return ["sweep", *(word for name, value in options if value is not None for word in (f"--{name}", str(value)))]
+    words = [word for name, value in options if value is not None for word in (f"--{name}", str(value))]
+    return ["sweep", *words, *(["--anyway"] if settings.anyway else [])]
 
 
 def repeat_command(workload: Workload, contender: str, reference: str | None, settings: SweepSettings) -> str:

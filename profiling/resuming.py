@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.measurer import SOURCE_CHANGED
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run, step_of
+from profiling.safe_files import reason_of
 
 # Facts of the environment that decide what is measured: with another one the times would be of another kind.
 DECISIVE_FACTS = (
@@ -19,13 +21,14 @@ DECISIVE_FACTS = (
 def refuse_mismatch(stored: Run, current: Run) -> None:
     """Raises RunError where a run cannot go on as it began: rows of two kinds would stand side by side.
 
-    More replicates are no difference: they extend the run.
+    More replicates are no difference: they extend the run. Nor is what is measured in spite of its estimate.
     """
     then, here = stored.settings.replicates, current.settings.replicates
+    free = {"replicates": here, "anyway": current.settings.anyway}  # what may differ
     pairs = [
         ("schema version", stored.schema_version, current.schema_version),
         ("grid", stored.grid.to_dict(), current.grid.to_dict()),
-        ("settings", stored.settings.to_dict() | {"replicates": here}, current.settings.to_dict()),
+        ("settings", stored.settings.to_dict() | free, current.settings.to_dict()),
         ("device", stored.device, current.device),
         ("threads", stored.threads, current.threads),
         *(
@@ -74,23 +77,31 @@ def stored_run(folder: Path, *, resume: bool) -> Run | None:
     except RunError:
         if resume:
             raise
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        try:
+            is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+        except OSError as error:
+            raise RunError(f"{folder} cannot be read: {reason_of(error)}") from error
+        if is_taken:
             raise RunError(f"{folder} is not empty and holds no run: give a new folder") from None
         return None
     if not resume:
         raise RunError(f"{folder} already holds run {stored.run_id}: give --resume to go on with it, or a new folder")
     if stored.state == "running":
-        raise RunError(f"run {stored.run_id} is still running (process {stored.pid}): it cannot be resumed")
+        whom = f"process {stored.pid}, since {stored.started_at}"
+        raise RunError(f"run {stored.run_id} is still running ({whom}): it cannot be resumed")
     return stored
 
 
 def finished_steps(
     folder: Path, contenders: Sequence[str], *, num_replicates: int, num_points: int
 ) -> set[tuple[int, int]]:
-    """The (replicate, point) pairs of the grid with a row for every contender."""
+    """The (replicate, point) pairs of the grid with a row for every contender.
+
+    A row that was refused because its source had changed is none: now that a run goes on, the source is as it was.
+    """
     seen: dict[tuple[int, int], set[str]] = {}
     for row in read_rows(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS):
-        if (step := step_of(row)) is not None:
+        if (step := step_of(row)) is not None and not row["status_reason"].startswith(SOURCE_CHANGED):
             seen.setdefault(step, set()).add(row["contender"])
     return {
         (replicate, point)

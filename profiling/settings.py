@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.layers import COMPILED, EXAMPLE, LayerFile, find_layer, inner_of, is_compiled, is_layer, split_layer
+from profiling.quoted import quoted
 from profiling.workload import GridError, require_size
 
 # Each contender and its reference: the official call that does the same work (the choice of baseline
@@ -53,7 +54,7 @@ def reference_of(contender: str, own: str = OFFICIAL[0]) -> str | None:
             return own
     raise GridError(
         f"contenders must be among {', '.join(REFERENCES)}, or a layer as {EXAMPLE}, "
-        f"each of them also once as {COMPILED}NAME, not {contender!r}"
+        f"each of them also once as {COMPILED}NAME, not {quoted(contender)}"
     )
 
 
@@ -74,6 +75,7 @@ class SweepSettings:
         quiet_wait_s: seconds that a run may wait in all for others to leave the machine alone; 0 for never. Not part of
             a time limit.
         heap: `pinned` keeps freed memory in the process (repeatable), `as-is` leaves the allocator alone.
+        anyway: measure also what the estimate refuses. It changes nothing of what is measured.
 
     Raises:
         GridError: a value breaks a rule; the message names the argument, the rule and the value.
@@ -87,18 +89,20 @@ class SweepSettings:
     time_limit_s: float | None = None
     quiet_wait_s: float = 60.0
     heap: str = "pinned"
+    anyway: bool = False
 
     def __post_init__(self) -> None:
         """Checks every rule once, here at the boundary, and adds the references that are needed."""
         if not isinstance(self.contenders, tuple) or not self.contenders:
-            raise GridError(f"contenders must hold at least one name, not {self.contenders!r}")
+            raise GridError(f"contenders must hold at least one name, not {quoted(self.contenders)}")
         if self.reference not in OFFICIAL:
-            raise GridError(f"reference must be one of {', '.join(OFFICIAL)}, not {self.reference!r}")
+            raise GridError(f"reference must be one of {', '.join(OFFICIAL)}, not {quoted(self.reference)}")
         needed = self._needed_references()
         object.__setattr__(self, "layers", self._found_layers())
         places = [(is_compiled(name), self.layers.get(name, name)) for name in self.contenders]
-        if len(set(places)) < len(places):
-            raise GridError(f"contenders must name each contender once, not {', '.join(self.contenders)}")
+        twice = next((name for name, place in zip(self.contenders, places, strict=True) if places.count(place) > 1), None)
+        if twice is not None:
+            raise GridError(f"contenders must name each contender once, not {quoted(twice)} twice")
         missing = tuple(name for name in needed if name not in self.contenders)
         object.__setattr__(self, "contenders", self.contenders + missing)
         require_size("replicates", self.replicates)
@@ -107,7 +111,9 @@ class SweepSettings:
             require_seconds("time_limit_s", self.time_limit_s)
         require_seconds("quiet_wait_s", self.quiet_wait_s, may_be_zero=True)
         if self.heap not in HEAPS:
-            raise GridError(f"heap must be one of {', '.join(HEAPS)}, not {self.heap!r}")
+            raise GridError(f"heap must be one of {', '.join(HEAPS)}, not {quoted(self.heap)}")
+        if not isinstance(self.anyway, bool):
+            raise GridError(f"anyway must be True or False, not {self.anyway!r}")
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -136,11 +142,11 @@ class SweepSettings:
     def _found_layers(self) -> dict[str, str]:
         given = self.layers
         if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
-            raise GridError(f"layers must map each layer of one's own to its place, not {given!r}")
+            raise GridError(f"layers must map each layer of one's own to its place, not {quoted(given)}")
         own = [name for name in self.contenders if is_layer(name)]
         for name in (name for name in own if name in given):
             if LayerFile.from_spec(given[name]).name != split_layer(name)[1]:
-                raise GridError(f"layers must name the same layer as the contender {name!r}, not {given[name]!r}")
+                raise GridError(f"layers must name the same layer as the contender {quoted(name)}, not {quoted(given[name])}")
         return {name: given[name] if name in given else find_layer(name).spec for name in own}
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,7 +159,7 @@ class SweepSettings:
         names = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(values) - names)
         if unknown:
-            raise GridError(f"settings have no field {unknown[0]!r}; they have {', '.join(sorted(names))}")
+            raise GridError(f"settings have no field {quoted(unknown[0])}; they have {', '.join(sorted(names))}")
         frozen: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**frozen)
 
@@ -162,10 +168,11 @@ def require_seconds(name: str, value: object, *, may_be_zero: bool = False) -> N
     """Raises GridError unless `value` is a number of seconds that a person can mean."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_a_wait(value, may_be_zero):
         least = "of 0 or more" if may_be_zero else "above 0"
-        raise GridError(f"{name} must be a number of seconds {least}, not {value!r}")
+        raise GridError(f"{name} must be a number of seconds {least}, not {quoted(value)}")
     if value > MAX_SECONDS:
-        raise GridError(f"{name} must be at most {MAX_SECONDS:,} seconds, not {value!r}")
+        raise GridError(f"{name} must be at most {MAX_SECONDS:,} seconds, not {quoted(value)}")
 
 
 def _is_a_wait(seconds: float, may_be_zero: bool) -> bool:
-    return math.isfinite(seconds) and (seconds > 0 or (seconds == 0 and may_be_zero))
+    # An int is finite, and may be too large for a float.
+    return (isinstance(seconds, int) or math.isfinite(seconds)) and (seconds > 0 or (seconds == 0 and may_be_zero))

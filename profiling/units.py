@@ -16,7 +16,7 @@ def format_time(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A wait, no more exact than it deserves: `8 s`, `3 min 20 s`, `45 min`, `2 h 5 min`."""
+    """A wait, no more exact than it deserves: `8 s`, `3 min 20 s`, `45 min`, `2 h 5 min`, `3 days`, `40 years`."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -24,11 +24,16 @@ def format_duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest and minutes < 10 else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days = round(seconds / 86_400)
+    return f"{days} days" if days < 2 * 365 else f"{round(days / 365.25):,} years"
 
 
 def format_mib(mib: float) -> str:
-    """An amount of memory given in MiB, with three digits and a binary unit: `128 MiB`, `1.5 GiB`."""
+    """An amount of memory given in MiB, with three digits and a binary unit: `128 MiB`, `1.5 GiB`, `3.64 TiB`."""
+    if mib >= 1023.5 * 1024:
+        return f"{_three_digits(mib / 1024**2)} TiB"
     if mib >= 1023.5:
         return f"{_three_digits(mib / 1024)} GiB"
     if mib >= 1023.5 / 1024 or mib == 0:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.cgroup_limits import memory_limit_mib, quota_cores
+from profiling.cgroup_limits import memory_limit_mib, memory_room_mib, quota_cores
 
 
 @pytest.fixture
@@ -68,3 +68,36 @@ def test_what_is_no_limit_of_memory_is_none(tmp_path: Path, groups: Path, limit:
 def test_a_system_that_tells_no_groups_has_no_limits(tmp_path: Path, groups: Path, text: str) -> None:
     assert quota_cores(groups, own(tmp_path, text)) is None
     assert memory_limit_mib(groups, tmp_path / "none") is None
+
+
+def test_room_is_what_the_tightest_group_has_left_and_its_files_count_as_free(tmp_path: Path, groups: Path) -> None:
+    mib = 2**20
+    # Of 12 MiB 10 are used, 3 of them by files alone; the group above has 4 MiB left.
+    inner = f"anon {7 * mib}\ninactive_file {3 * mib}"
+    plant(groups / "job", memory__max=str(12 * mib), memory__current=str(10 * mib), memory__stat=inner)
+    plant(groups, memory__max=str(20 * mib), memory__current=str(16 * mib))
+    place = own(tmp_path, "0::/job")
+    assert memory_room_mib(groups, place) == 4
+    plant(groups, memory__current=str(13 * mib))
+    assert memory_room_mib(groups, place) == 5
+    plant(groups / "job", memory__current=str(17 * mib))
+    assert memory_room_mib(groups, place) == 0
+
+
+def test_room_in_the_first_version_counts_the_files_of_the_groups_below(tmp_path: Path, groups: Path) -> None:
+    mib = 2**20
+    stat = f"inactive_file {mib}\ntotal_inactive_file {2 * mib}"
+    plant(
+        groups / "memory" / "job",
+        memory__limit_in_bytes=str(12 * mib),
+        memory__usage_in_bytes=str(9 * mib),
+        memory__stat=stat,
+    )
+    plant(groups / "memory", memory__limit_in_bytes=str(2**63 - 4096), memory__usage_in_bytes=str(100 * mib))
+    assert memory_room_mib(groups, own(tmp_path, "4:memory:/job")) == 5
+
+
+@pytest.mark.parametrize("limit", ["max", "", "-1", str(2**62)])
+def test_where_nothing_limits_memory_its_room_is_not_known(tmp_path: Path, groups: Path, limit: str) -> None:
+    plant(groups, memory__max=limit, memory__current="5")
+    assert memory_room_mib(groups, own(tmp_path, "0::/")) is None

@@ -9,12 +9,13 @@ from profiling import estimate as module
 from profiling.estimate import (
     call_seconds,
     estimate,
-    free_memory_mib,
-    workload_memory_mib,
+    excess,
+    refuse_excess,
     workload_seconds,
 )
+from profiling.memory_estimate import CHILD_BASE_MIB, check_memory_mib, workload_memory_mib
 from profiling.settings import MAX_SECONDS, SweepSettings
-from profiling.workload import Grid
+from profiling.workload import Grid, GridError
 
 SMALL = Grid(batch_size=(2,), seq_len=(5, 7), num_heads=(2, 3), d_model=10)
 
@@ -93,14 +94,6 @@ def test_a_grid_without_a_valid_point_has_an_estimate_too() -> None:
     assert told.time_limit_s == 60.0
 
 
-def test_scores_dominate_the_memory_of_an_explicit_layer_and_not_of_a_fused_one() -> None:
-    point = make_workload(batch_size=4, seq_len=1024, num_heads=8, d_model=512)
-    explicit = workload_memory_mib(point, SweepSettings(contenders=("custom",)))
-    fused = workload_memory_mib(point, SweepSettings(contenders=("custom-fused",)))
-    # One (B, H, S, S) in float32 is 128 MiB.
-    assert explicit - fused == pytest.approx(2 * 128)
-
-
 @given(st.sampled_from(["float32", "bfloat16", "float16", "float64"]), st.integers(1, 64))
 def test_more_tokens_never_take_less(dtype: str, seq_len: int) -> None:
     settings = SweepSettings()
@@ -108,15 +101,79 @@ def test_more_tokens_never_take_less(dtype: str, seq_len: int) -> None:
     assert call_seconds(less) < call_seconds(more)
     assert workload_seconds(less, settings) <= workload_seconds(more, settings)
     assert workload_memory_mib(less, settings) < workload_memory_mib(more, settings)
-
-
-def test_free_memory_obeys_the_containers_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_container_memory", lambda: [(300 * 2**20, 100 * 2**20)])
-    assert free_memory_mib() == 200
-    monkeypatch.setattr(module, "_container_memory", lambda: [(100 * 2**20, 300 * 2**20)])
-    assert free_memory_mib() == 0
+    assert check_memory_mib(less) < check_memory_mib(more)
 
 
 def test_the_time_limit_stays_one_that_a_clock_can_wait_for() -> None:
     grid = Grid(batch_size=(2**31 - 1,), seq_len=(2**31 - 1,), num_heads=(1,), d_model=5)
     assert estimate(grid, SweepSettings()).time_limit_s == MAX_SECONDS
+
+
+# -- what nobody would want to start ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with 3 GiB left."""
+    monkeypatch.setattr(module, "free_memory_mib", lambda device: 3072.0 if device == "cpu" else None)
+
+
+# 1 and 16 GiB of scores in float32, of which an explicit layer holds four at once.
+LARGE = Grid(batch_size=(1, 16), seq_len=(4096,), num_heads=(16,), d_model=64)
+
+
+def test_points_that_need_more_memory_than_is_free_are_counted_and_the_largest_is_named(free: None) -> None:
+    told = estimate(LARGE, SweepSettings(contenders=("custom", "official")))
+    assert told.num_too_large == 2
+    assert told.largest is not None
+    assert (told.largest.batch_size, told.largest.seq_len) == (16, 4096)
+    need = CHILD_BASE_MIB + workload_memory_mib(told.largest, SweepSettings(contenders=("custom", "official")))
+    assert told.peak_memory_mib == need > 4 * 16 * 1024
+    assert excess(told) == (
+        "2 of 2 points do not fit, the largest of them: batch 16, seq_len 4096, heads 16, d_model 64 needs about "
+        f"{need / 1024:.1f} GiB of memory, of which 3.00 GiB are free"
+    )
+
+
+def test_a_point_alone_is_told_alone(free: None) -> None:
+    alone = Grid(batch_size=(16,), seq_len=(4096,), num_heads=(16,), d_model=64)
+    told = excess(estimate(alone, SweepSettings(contenders=("custom",))))
+    assert told is not None
+    assert told.startswith("batch 16, seq_len 4096, heads 16, d_model 64 needs about ")
+
+
+def test_what_fits_is_not_refused_nor_what_an_accelerator_has_to_hold(free: None) -> None:
+    fused = SweepSettings(contenders=("custom-fused",))  # has no scores in memory
+    assert excess(estimate(LARGE, fused)) is None
+    told = estimate(LARGE, SweepSettings(), device="cuda:0")
+    assert (told.free_memory_mib, told.num_too_large, excess(told)) == (None, 0, None)
+
+
+def test_points_that_cannot_be_are_not_held_against_the_memory(free: None) -> None:
+    invalid = Grid(batch_size=(16,), seq_len=(4096,), num_heads=(3,), d_model=64)
+    told = estimate(invalid, SweepSettings())
+    assert (told.num_too_large, told.largest, excess(told)) == (0, None, None)
+
+
+def test_a_sweep_of_more_than_a_week_is_refused_with_its_estimate(free: None) -> None:
+    # Two valid points of two contenders and a clone, each with 2 h of rounds: about 14 h a replicate.
+    long = SweepSettings(contenders=("custom", "official"), time_budget_s=7200.0, replicates=13)
+    told = excess(estimate(SMALL, long))
+    assert told == "it would take about 7 days, and more than 7 days counts as a slip"
+    fewer = SweepSettings(contenders=("custom", "official"), time_budget_s=7200.0, replicates=11)
+    assert excess(estimate(SMALL, fewer)) is None
+
+
+def test_what_is_refused_says_what_to_do_and_is_let_pass_where_it_is_meant(free: None) -> None:
+    settings = SweepSettings(replicates=2**31 - 1)
+    with pytest.raises(GridError, match=r"about [\d,]+ years, .*: shorten a list, or give --anyway \(in Python"):
+        refuse_excess(estimate(SMALL, settings), settings)
+    meant = SweepSettings(replicates=2**31 - 1, anyway=True)
+    refuse_excess(estimate(SMALL, meant), meant)
+
+
+@given(*(st.integers(1, 2**31 - 1) for _ in range(4)))
+def test_no_grid_is_beyond_words(batch_size: int, seq_len: int, num_heads: int, replicates: int) -> None:
+    grid = Grid(batch_size=(batch_size,), seq_len=(seq_len,), num_heads=(num_heads,), d_model=2**31 - 1)
+    told = excess(estimate(grid, SweepSettings(replicates=replicates)))
+    assert told is None or len(told) < 400

@@ -104,7 +104,7 @@ workloads = st.builds(
     mode=st.sampled_from(MODES),
     bias=st.booleans(),
     causal=st.booleans(),
-    threads=sizes,
+    threads=st.integers(1, 1024),
     seed=st.integers(0, 2**63 - 1),
 )
 settings = st.builds(
@@ -115,6 +115,7 @@ settings = st.builds(
     quiet_wait_s=st.just(0) | seconds,
     heap=st.sampled_from(HEAPS),
     reference=st.sampled_from(OFFICIAL),
+    anyway=st.booleans(),
 )
 
 
@@ -149,7 +150,8 @@ def test_a_fixed_head_dim_is_repeated_by_the_width_that_it_made(folder: Path) ->
 
 def test_every_field_that_decides_what_is_measured_is_in_the_command(folder: Path) -> None:
     """A field that is added later has to be put into the command, and here."""
-    asked = {"replicates", "time_budget_s", "time_limit_s", "quiet_wait_s", "heap", "reference", "contenders"}
+    asked = {"replicates", "time_budget_s", "time_limit_s", "quiet_wait_s", "heap", "anyway"}
+    asked |= {"reference", "contenders"}
     found_by_name = {"layers"}
     assert {field.name for field in dataclasses.fields(SweepSettings)} == asked | found_by_name
     from_workload = {field.name for field in dataclasses.fields(Workload)}

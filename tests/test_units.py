@@ -47,6 +47,12 @@ def test_a_time_keeps_its_value_within_half_a_percent(seconds: float) -> None:
         (2699, "44 min"),
         (3599.7, "1 h"),
         (7500, "2 h 5 min"),
+        (86_400, "24 h"),
+        (172_799, "47 h 59 min"),
+        (172_800, "2 days"),
+        (700_000, "8 days"),
+        (63_072_000, "2 years"),
+        (1.4e11, "4,436 years"),
     ],
 )
 def test_a_wait_is_told_in_two_units_at_most(seconds: float, text: str) -> None:
@@ -63,6 +69,9 @@ def test_a_wait_is_told_in_two_units_at_most(seconds: float, text: str) -> None:
         (1536.0, "1.50 GiB"),
         (22_937.6, "22.4 GiB"),
         (1023.9, "1.00 GiB"),
+        (3_814_697.3, "3.64 TiB"),
+        (1_048_300.0, "1.00 TiB"),
+        (5e15, "4,768,371,582 TiB"),
     ],
 )
 def test_memory_has_binary_units(mib: float, text: str) -> None:
