@@ -6,7 +6,6 @@ import contextlib
 import os
 import platform
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,10 @@ from collections import deque
 from pathlib import Path
 from typing import IO, Any
 
+from profiling.cgroup_limits import oom_kills
+from profiling.child_exits import explain_exit, with_last_words
 from profiling.environment import ROOT
+from profiling.leftovers import FOLDER_PREFIX, MARK, end_started, start_watcher
 from profiling.protocol import Marker, Running, decode, encode
 
 # Keeps freed tensors in the process instead of handing them back to the kernel, to be faulted in again at the next
@@ -32,10 +34,18 @@ _CHILD = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from profiling.cli imp
 EXIT_LIMIT_S = 10.0
 STDERR_KEPT_LINES = 60
 STDERR_KEPT_LINE_BYTES = 2000
+# Tens of bytes for each raw sample; more is no answer, but something that a layer wrote in its place.
+ANSWER_MAX_BYTES = 2**28
 
 
 class MeasuringError(Exception):
-    """The child could not serve a request; the message is one sentence for a person."""
+    """The child could not serve a request; the message is one sentence for a person.
+
+    Attributes:
+        status: the row status that this means.
+    """
+
+    status = "unavailable"
 
 
 class ChildStopped(Exception):
@@ -59,31 +69,38 @@ class ChildDied(MeasuringError):
 class MeasuringChild:
     """One measuring process. Not thread-safe but for `stop`, which any thread or signal handler may call.
 
+    It leads a session and a process group of its own. What a layer starts ends with it, whether it is closed, dies or
+    loses its asker, as `profiling.leftovers` tells; on POSIX a small process stands by for that, which outlives both.
+    (The kernel's own signal at a parent's death would not do: it comes when the *thread* that started the child ends,
+    and leaves no time to tidy up.)
+
     Args:
         heap: `pinned` or `as-is`.
         lock_fd: the descriptor that holds the device's lock; the child inherits it, so that an orphan counts as busy.
     """
 
     def __init__(self, *, heap: str = "as-is", lock_fd: int | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="mha-bench-child-", ignore_cleanup_errors=True)
+        self._folder = tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX, ignore_cleanup_errors=True)
         self._marker = Marker(Path(self._folder.name) / "running")
         self._inbox: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
         self._stderr: deque[str] = deque(maxlen=STDERR_KEPT_LINES)
-        self._oom_kills = oom_kill_count()
+        self._oom_kills = oom_kills()
         self._is_closed = False
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _CHILD, "child", "--marker", str(Path(self._folder.name) / "running")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=child_environment(heap),
+            env={**child_environment(heap), MARK: self._folder.name},
             pass_fds=() if lock_fd is None or os.name != "posix" else (lock_fd,),
             # Its own session: an interrupt typed at the terminal is for the sweep, which stops the child in good order.
             start_new_session=True,
         )
+        self._watcher = start_watcher(self._folder.name, self._process.pid)
         self._threads = [
             threading.Thread(target=self._read_answers, args=(self._process.stdout,), daemon=True),
             threading.Thread(target=self._drain_stderr, args=(self._process.stderr,), daemon=True),
+            threading.Thread(target=self._await_end, daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -106,6 +123,8 @@ class MeasuringChild:
             MeasuringError: the child could not serve the request; the message says why.
         """
         self._marker.begin()
+        if self.is_alive():  # what befell a process that a layer had started is not what befalls the child now
+            self._oom_kills = oom_kills()
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(encode(request))
@@ -130,6 +149,10 @@ class MeasuringChild:
             raise ChildDied(
                 "crashed", f"answered with something else than JSON: {error}", self._marker.read()
             ) from None
+        if message.get("is_out_of_memory"):
+            running = self._marker.read()
+            self.close()
+            raise ChildDied("oom", "had no memory left to go on or to answer, and was ended", running)
         if "answer" not in message:
             raise MeasuringError(
                 str(message.get("error", "the measuring process answered with neither result nor reason"))
@@ -150,7 +173,10 @@ class MeasuringChild:
         self._process.wait()
         for thread in self._threads:
             thread.join(timeout=2)
-        # A pipe that something outside of the group holds open is still being read: closing it would wait for that.
+        if self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.communicate()
+        # A pipe that something unmarked outside of the group holds open is being read: closing it would wait for that.
         busy = any(thread.is_alive() for thread in self._threads)
         for pipe in (self._process.stdin, *(() if busy else (self._process.stdout, self._process.stderr))):
             with contextlib.suppress(OSError):
@@ -177,30 +203,27 @@ class MeasuringChild:
 
     def _kill(self) -> None:
         # With what a layer started: its group goes as a whole, also when its leader is gone already.
-        with contextlib.suppress(OSError):
-            if os.name == "posix":
-                os.killpg(self._process.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
+        end_started(self._folder.name, self._process.pid)
+        if os.name != "posix":
+            self._process.kill()
 
     def _death(self) -> ChildDied:
         running = self._marker.read()
         try:
             code = self._process.wait(timeout=EXIT_LIMIT_S)
-        except subprocess.TimeoutExpired:  # a layer closed the descriptor under the answers
-            self._kill()
-            code = self._process.wait()
-        was_oom_killed = oom_kill_count() > self._oom_kills
+        except subprocess.TimeoutExpired:
+            status, reason = "crashed", "closed the pipe for its answers, and was ended"
+        else:
+            status, reason = explain_exit(code, before=self._oom_kills, after=oom_kills())
         self._kill()
         for thread in self._threads:
             thread.join(timeout=2)
-        status, reason = explain_exit(code, was_oom_killed=was_oom_killed)
-        last_words = next((line for line in reversed(self._stderr) if line.strip()), "")
+        reason = with_last_words(reason, self._stderr)
         self.close()
-        return ChildDied(status, f"{reason}; its last words: {last_words}" if last_words else reason, running)
+        return ChildDied(status, reason, running)
 
     def _read_answers(self, stream: IO[bytes]) -> None:
-        for line in stream:
+        while line := stream.readline(ANSWER_MAX_BYTES):
             self._inbox.put(("answer", line))
         self._inbox.put(("end", b""))
 
@@ -208,6 +231,17 @@ class MeasuringChild:
         # readline with a cap: a child that prints megabytes, or a line without end, neither blocks nor fills memory.
         while line := stream.readline(STDERR_KEPT_LINE_BYTES):
             self._stderr.append(line.decode("utf-8", errors="replace").rstrip())
+
+    def _await_end(self) -> None:
+        """Ends what a layer started as soon as the child has ended: it may hold the pipe of the answers open."""
+        if hasattr(os, "waitid"):
+            with contextlib.suppress(ChildProcessError):  # someone else has taken note of its end
+                os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            self._process.wait()
+        end_started(self._folder.name, self._process.pid)
+        self._threads[0].join(timeout=2)
+        self._inbox.put(("end", b""))
 
 
 def child_environment(heap: str) -> dict[str, str]:
@@ -221,31 +255,3 @@ def child_environment(heap: str) -> dict[str, str]:
 def can_pin_heap() -> bool:
     """Whether this platform's allocator is glibc's, which takes the setting."""
     return platform.libc_ver()[0] == "glibc"
-
-
-def explain_exit(code: int, *, was_oom_killed: bool) -> tuple[str, str]:
-    """The row status and the words for a child that ended with this exit status before it answered."""
-    if code == -signal.SIGKILL and was_oom_killed:
-        return "oom", "ended by the kernel's out-of-memory killer"
-    if code < 0:
-        return "crashed", f"ended by signal {-code} ({_signal_name(-code)})"
-    if code == 0:
-        return "crashed", "ended without an answer, though with exit status 0"
-    return "crashed", f"ended with exit status {code}"
-
-
-def oom_kill_count() -> int:
-    """How many processes of this control group the kernel has ended for want of memory; 0 where it does not say."""
-    try:
-        text = Path("/sys/fs/cgroup/memory.events").read_text(encoding="ascii")
-    except OSError:
-        return 0
-    counts = dict(line.split(maxsplit=1) for line in text.splitlines() if " " in line)
-    return int(counts.get("oom_kill", 0))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"

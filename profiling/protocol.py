@@ -1,7 +1,8 @@
 """The lines between whoever asks (a sweep, a live check) and the measuring child that answers.
 
 One request and one answer per line of JSON. A request is `{"request": name, ...}`; its answer `{"answer": {...}}` or,
-where the request itself could not be served, `{"error": sentence}`. What runs at any moment is told by a small file
+where the request itself could not be served, `{"error": sentence}`; where there is no memory to answer at all,
+`{"is_out_of_memory": true}`. What runs at any moment is told by a small file
 mapped by both sides, not by a line: writing to it wakes nobody, so it disturbs no measurement, and it can still be read
 when the child is gone.
 """

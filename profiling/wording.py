@@ -1,4 +1,4 @@
-"""Contenders and workloads in few characters, for tables on a terminal."""
+"""Contenders, workloads and what others have written, in few characters: for tables on a terminal and for rows."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ def short_names(contenders: Sequence[str]) -> dict[str, str]:
     }
     taken = [end for each in ends.values() for end in each]
     return {name: next((end for end in each if taken.count(end) == 1), name) for name, each in ends.items()}
+
+
+def one_line(text: str, width: int) -> str:
+    """A text that may hold anything, in one line of at most `width` characters, with what cannot be shown escaped."""
+    # Ten times as much as can be shown is looked at: whoever wrote it may have written a gigabyte.
+    words = " ".join(text[: 10 * width].split())
+    shown = "".join(letter if letter.isprintable() else _escaped(letter) for letter in words)
+    return shown if len(shown) <= width and len(text) <= 10 * width else f"{shown[: width - 1]}…"
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
 
 
 def cut_middle(text: str, width: int) -> str:

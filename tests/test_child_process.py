@@ -22,7 +22,6 @@ from profiling.child_process import (
     MeasuringError,
     can_pin_heap,
     child_environment,
-    explain_exit,
 )
 from profiling.device_lock import DeviceLock, owner
 from profiling.protocol import Marker
@@ -186,23 +185,6 @@ def test_closing_twice_is_closing_once(planted: None) -> None:
     child.close()
     child.close()
     assert not Path(child._folder.name).exists()
-
-
-@pytest.mark.parametrize(
-    ("code", "was_oom_killed", "status", "words"),
-    [
-        (-9, True, "oom", "out-of-memory killer"),
-        (-9, False, "crashed", "signal 9 (SIGKILL)"),
-        (-11, True, "crashed", "signal 11 (SIGSEGV)"),
-        (-77, False, "crashed", "signal 77 (unknown)"),
-        (0, False, "crashed", "though with exit status 0"),
-        (3, False, "crashed", "exit status 3"),
-    ],
-)
-def test_an_exit_is_explained(code: int, was_oom_killed: bool, status: str, words: str) -> None:
-    told, reason = explain_exit(code, was_oom_killed=was_oom_killed)
-    assert told == status
-    assert words in reason
 
 
 def test_the_heap_is_pinned_only_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from profiling.measuring.contenders.known import LAYERS, NEED_WEIGHTS, source_ha
 from profiling.measuring.contenders.loading import load_layer, place_of, words_of
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.failures import failure
+from profiling.measuring.garbage import forget
 from profiling.measuring.one_after_other import time_one_after_other
 from profiling.measuring.passes import measure
 from profiling.measuring.planted_times import time_planted
@@ -29,7 +31,7 @@ class Answerer:
     """Answers requests: of a sweep, of a live check, and of the self-test."""
 
     def __init__(self, marker: Marker) -> None:
-        self._marker = marker
+        self._marker, self._own = marker, os.getpid()
         self._handlers: dict[str, Callable[..., dict[str, Any]]] = {
             "environment": self._environment,
             "measure": self._measure,
@@ -49,7 +51,15 @@ class Answerer:
         except (UnavailableDevice, ValueError) as error:
             return {"error": str(error)}
         except (RuntimeError, MemoryError) as error:  # a shape that is too large for this machine
-            return {"error": ": ".join(failure(error))}
+            status, reason = failure(error)
+            forget(error)
+            return {"error": f"{status}: {reason}", "status": status}
+
+    def _say(self, phase: str, contender: str) -> None:
+        if os.getpid() != self._own:
+            # A copy that a layer made by a fork and let return: one child measures, and says what it does.
+            os._exit(0)
+        self._marker.write(phase, contender)
 
     def _environment(self, device: str) -> dict[str, Any]:
         found = find_device(device)
@@ -83,7 +93,7 @@ class Answerer:
             find_device(point.device),
             budget_s=time_budget_s,
             order_seed=order_seed,
-            say=self._marker.write,
+            say=self._say,
             layers=layers,
             reference=reference,
             quiet_wait_s=quiet_wait_s,

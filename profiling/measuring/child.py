@@ -10,21 +10,29 @@ import contextlib
 import gc
 import os
 import queue
-import shutil
 import sys
 import threading
 from pathlib import Path
 from typing import IO
 
+from profiling.leftovers import end_started, remove_folder
 from profiling.protocol import Marker, encode
 
 ORPHANED = 3
+# Of 1000 at most. What the kernel ends when memory is short is then this process, or what a layer has started, which
+# inherits it: never the supervisor or the server.
+OOM_SCORE = 500
+_OWN_OOM_SCORE = Path("/proc/self/oom_score_adj")
+# Made before it is needed: then there may be no memory for it.
+_OUT_OF_MEMORY = encode({"is_out_of_memory": True})
 
 
 def main(marker: Path) -> None:
     """Serves requests from standard input to standard output until the input ends."""
+    own = os.getpid()
+    offer_to_the_oom_killer()
     # What torch compiles is compiled anew in each child, and goes with the child's folder.
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(_compile_folder(marker))
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(marker.parent / "compiled")
     requests, answers = _private_descriptors()
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests, inbox, marker), daemon=True).start()
@@ -36,22 +44,37 @@ def main(marker: Path) -> None:
     gc.collect()
     gc.freeze()
     while True:
-        answers.write(encode(answerer.answer(inbox.get())))
+        line = inbox.get()
+        try:
+            answer = encode(answerer.answer(line))
+        except MemoryError:
+            answer = _OUT_OF_MEMORY
+        if os.getpid() != own:
+            os._exit(ORPHANED)  # a copy that a layer made by a fork and let return: it has nobody to answer to
+        answers.write(answer)
         answers.flush()
 
 
-def _compile_folder(marker: Path) -> Path:
-    return marker.parent / "compiled"
+def offer_to_the_oom_killer(path: Path = _OWN_OOM_SCORE) -> None:
+    """Lets the kernel take this process before others when memory is short; Linux only. Raising it needs no rights."""
+    with contextlib.suppress(OSError, ValueError):
+        path.write_text(str(max(OOM_SCORE, int(path.read_text()))))
 
 
 def _private_descriptors() -> tuple[int, IO[bytes]]:
-    """Takes standard input and output for the protocol; prints go to standard error, reads find nothing."""
+    """Takes standard input and output for the protocol; prints go to standard error, reads find nothing.
+
+    What a layer starts inherits none of them, nor the lock of the device: it could hold that when all else has ended.
+    """
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     sys.stdout.flush()
     os.dup2(2, 1)
+    for descriptor in range(3, 256):
+        with contextlib.suppress(OSError):  # there is none of that number
+            os.set_inheritable(descriptor, False)
     return requests, os.fdopen(answers, "wb")
 
 
@@ -60,8 +83,6 @@ def _read_requests(descriptor: int, inbox: queue.SimpleQueue[bytes], marker: Pat
         for line in stream:
             inbox.put(line)
     # Whoever asked is gone, so nobody can use the measurement in flight, nor tidy up: end at once and free the device.
-    shutil.rmtree(_compile_folder(marker), ignore_errors=True)
-    with contextlib.suppress(OSError):
-        marker.unlink()
-        marker.parent.rmdir()
+    end_started(str(marker.parent), os.getpid())
+    remove_folder(marker.parent)
     os._exit(ORPHANED)

@@ -31,6 +31,7 @@ from profiling.measuring.devices import Device
 from profiling.measuring.disturbance.machine_signs import Seen, Watch, too_many_threads
 from profiling.measuring.disturbance.quiet import Quiet
 from profiling.measuring.failures import failure
+from profiling.measuring.garbage import forget
 from profiling.measuring.latency import Rounds, measure_rounds, warm_up
 from profiling.measuring.outputs import compare_with, stale_output
 from profiling.measuring.roster import Roster, Row, Say
@@ -175,7 +176,9 @@ class _Session:
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # whatever a layer raises is the layer's: its peak stays empty
-                self.roster.warn(name, f"memory not measured: {failure(error)[1]}")
+                status, reason = failure(error)
+                self.roster.warn(name, f"memory not measured: {reason}")
+                forget(error, give_back=status == "oom")
 
     # -- steps of the passes ------------------------------------------------------------------------------------------
 
@@ -244,9 +247,12 @@ class _Session:
         try:
             return oracle(self.x, self.truth_weights, self.workload.num_heads, causal=self.workload.causal)
         except (RuntimeError, MemoryError) as error:
-            if failure(error)[0] != "oom":
+            status, reason = failure(error)
+            if status != "oom":
                 raise
-            return None  # no truth to be had: the error columns stay empty, the rest of the row stands
+            forget(error, give_back=True)
+            self.roster.warn_all(f"not compared: no memory for the float64 truth ({reason})")
+            return None  # the error columns stay empty, the rest of the row stands
 
     def _compare(self, name: str, outputs: Mapping[str, Tensor], truth: Oracle | None) -> None:
         cells, warnings = compare_with(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from profiling.measuring.contenders.known import Contender
 from profiling.measuring.failures import failure
+from profiling.measuring.garbage import forget
 from profiling.runs import now
 from profiling.settings import CLONE
 
@@ -66,12 +66,11 @@ class Roster:
         """Takes a contender out, its clone with it; its row says why. `is_shared`: what raised was not its own code."""
         self.live.pop(name, None)
         self.live.pop(CLONE + name, None)
+        status, reason = failure(error, is_own=name in self._own and not is_shared)
         if name in self.rows:
-            status, reason = failure(error, is_own=name in self._own and not is_shared)
             kept = {"source_hash": self.rows[name].cells["source_hash"]}
             self.rows[name] = Row({"status": status, "status_reason": reason, "measured_at": now(), **kept}, [])
-        error.__traceback__ = None  # its frames hold the tensors that were too large
-        gc.collect()
+        forget(error, give_back=status == "oom")
 
     def warn(self, name: str, text: str) -> None:
         """Adds a sentence to a row's warnings."""

@@ -26,6 +26,7 @@ from torch import nn
 from mha.reading.building import BuildError
 from mha.reading.calling import CallError
 from profiling.layers import LayerFile, package_root, source_hash
+from profiling.wording import one_line
 from profiling.workload import GridError
 
 # Packages of ours that a file beside a layer may be called like: its own is meant then.
@@ -34,6 +35,7 @@ _FOREIGN_FOLDERS = {"site-packages", "dist-packages"}
 _STDLIB = Path(sysconfig.get_paths()["stdlib"])
 _ROOT = Path(__file__).resolve().parents[2]
 _PREFIX = "mha_bench_layer_"
+_MESSAGE_LENGTH, _NAME_LENGTH = 500, 80
 
 # What was loaded from files beside layers, by the folder that it lies in; and what that put on the path.
 _siblings: dict[Path, set[str]] = {}
@@ -87,9 +89,9 @@ def place_of(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str | None:
-    """What an error says, in one line, perhaps empty; None where it raises when it is asked."""
+    """What an error says, in one line of bounded length, perhaps empty; None where it raises when it is asked."""
     try:
-        return " ".join(str(error).split())
+        return one_line(str(error), _MESSAGE_LENGTH)
     except KeyboardInterrupt:
         raise
     except BaseException:  # a person's exception may do anything when it is shown
@@ -202,9 +204,13 @@ def _said(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"called exit({'' if error.code is None else message or ''})"
     if message is None:
-        return type(error).__name__
-    text = message[:500] or "no message"
-    return text if isinstance(error, BuildError | CallError) else f"{type(error).__name__}: {text}"
+        return _kind_of(error)
+    text = message or "no message"
+    return text if isinstance(error, BuildError | CallError) else f"{_kind_of(error)}: {text}"
+
+
+def _kind_of(error: BaseException) -> str:
+    return one_line(type(error).__name__, _NAME_LENGTH)
 
 
 def _place_in(error: BaseException, folders: list[Path]) -> str:
