@@ -12,8 +12,9 @@ from dashboard import layer_notices, session
 from dashboard.layers import Layers
 from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
 from profiling.layers import COMPILED
+from profiling.parsing import parse_sizes, parse_switches
 from profiling.settings import CONTENDERS, HEAPS, OFFICIAL, REFERENCES, SweepSettings
-from profiling.workload import DTYPES, MODES, Grid, GridError, parse_sizes, parse_switches
+from profiling.workload import DTYPES, MODES, Grid, GridError
 
 SWITCHES = ("no", "yes")
 NO_LAYERS = Layers()

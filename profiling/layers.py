@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from profiling.quoted import quoted
 from profiling.workload import GridError
 
 EXAMPLE = "my_attention.py:MyAttention"
@@ -71,15 +72,15 @@ def split_layer(text: str) -> tuple[str, str]:
     """
     text = inner_of(text)
     if " ".join(text.split()) != text or not text.isprintable():
-        raise GridError(f"a layer's path must be plain text without line breaks or runs of blanks, not {text!r}")
+        raise GridError(f"a layer's path must be plain text without line breaks or runs of blanks, not {quoted(text)}")
     path, colon, name = text.rpartition(":")
     if text.lower().endswith(".py") or (colon and not name):
         path = text.removesuffix(":")
-        raise GridError(f"a layer needs a name in its file, as in {EXAMPLE}: write {path}:NAME, not {text!r}")
+        raise GridError(f"a layer needs a name in its file, as in {EXAMPLE}: write {path}:NAME, not {quoted(text)}")
     if not path.lower().endswith(".py"):
-        raise GridError(f"a layer must be a Python file and a name in it, as in {EXAMPLE}, not {text!r}")
+        raise GridError(f"a layer must be a Python file and a name in it, as in {EXAMPLE}, not {quoted(text)}")
     if not all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split(".")):
-        raise GridError(f"{name!r} in {text!r} cannot be the name of a class, a factory or a layer")
+        raise GridError(f"{quoted(name)} in {quoted(text)} cannot be the name of a class, a factory or a layer")
     return path, name
 
 
@@ -91,9 +92,14 @@ def find_layer(text: str) -> LayerFile:
     """
     given, name = split_layer(text)
     if len(text.encode()) > _MAX_NAME_BYTES:
-        raise GridError(f"a layer's path must be at most {_MAX_NAME_BYTES} bytes long, give a relative one: {text!r}")
-    path = Path(os.path.abspath(Path(given).expanduser()))
-    if not path.is_file():
+        raise GridError(
+            f"a layer's path must be at most {_MAX_NAME_BYTES} bytes long, give a relative one: {quoted(text)}"
+        )
+    try:
+        path = Path(os.path.abspath(Path(given).expanduser()))
+    except (OSError, RuntimeError) as error:  # the working folder is gone; `~` of nobody
+        raise GridError(f"the file {given} cannot be found: {error}") from None
+    if not os.path.isfile(path):  # Path.is_file raises where a folder above must not be looked into
         raise GridError(f"there is no file {given}" + ("" if Path(given).is_absolute() else f" in {Path.cwd()}"))
     return LayerFile(path, name)
 

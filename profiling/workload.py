@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from profiling.quoted import quoted
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 MODES = ("inference", "training")
@@ -16,6 +19,12 @@ DEFAULT_D_MODEL = 512
 MAX_POINTS = 100_000
 # Sizes of a tensor's axis; beyond it the products below would not mean anything on any machine.
 MAX_SIZE = 2**31 - 1
+
+# More threads than any machine has, and about as many as a system lets one process start.
+MAX_THREADS = 1024
+# As torch calls the kinds of devices; all but the processor may have a number.
+DEVICE_KINDS = ("cpu", "cuda", "xpu", "mps")
+_DEVICE = re.compile(r"auto|cpu|(cuda|xpu|mps)(:[0-9]{1,4})?")
 
 # The order of the axes: the first varies slowest. Sizes last, so that a run covers every kind of call early on.
 AXES = ("dtype", "mode", "bias", "causal", "num_heads", "batch_size", "seq_len")
@@ -113,27 +122,26 @@ class Grid:
         if self.d_model is not None and self.head_dim is not None:
             raise GridError(
                 "d_model and head_dim exclude each other: give one, "
-                f"not d_model {self.d_model} and head_dim {self.head_dim}"
+                f"not d_model {quoted(self.d_model)} and head_dim {quoted(self.head_dim)}"
             )
         for name in ("batch_size", "seq_len", "num_heads"):
             _require_values(name, getattr(self, name))
             for value in getattr(self, name):
                 require_size(name, value)
             _require_distinct(name, getattr(self, name))
-        for name in ("d_model", "head_dim", "threads"):
+        for name in ("d_model", "head_dim"):
             if getattr(self, name) is not None:
                 require_size(name, getattr(self, name))
         for name, allowed in (("dtype", DTYPES), ("mode", MODES), ("bias", (False, True)), ("causal", (False, True))):
             _require_values(name, getattr(self, name))
             for value in getattr(self, name):
-                if value not in allowed or type(value) is not type(allowed[0]):
-                    raise GridError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+                if type(value) is not type(allowed[0]) or value not in allowed:
+                    raise GridError(f"{name} must be one of {', '.join(map(str, allowed))}, not {quoted(value)}")
             _require_distinct(name, getattr(self, name))
         require_size("d_model", self.width(max(self.num_heads)))
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
-            raise GridError(f"seed must be a whole number from 0 to 2^63 - 1, not {self.seed!r}")
-        if not isinstance(self.device, str) or not self.device:
-            raise GridError(f"device must be auto or a device's name such as cpu or cuda:0, not {self.device!r}")
+        require_threads(self.threads)
+        require_seed(self.seed)
+        require_device(self.device)
         if self.num_points > MAX_POINTS:
             raise GridError(f"the grid may hold up to {MAX_POINTS:,} points, not {self.num_points:,}: shorten a list")
 
@@ -187,79 +195,60 @@ class Grid:
 def require_size(name: str, value: object) -> None:
     """Raises GridError unless `value` is a whole number that can be the length of an axis."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise GridError(f"{name} must be a whole number of at least 1, not {value!r}")
+        raise GridError(f"{name} must be a whole number of at least 1, not {quoted(value)}")
     if value > MAX_SIZE:
-        raise GridError(f"{name} must be at most {MAX_SIZE:,}, not {value:,}")
+        raise GridError(f"{name} must be at most {MAX_SIZE:,}, not {_number(value)}")
 
 
-def parse_sizes(name: str, text: str) -> tuple[int, ...]:
-    """The whole numbers in a comma-separated text such as `1,2,4`; a blank or a fraction raises GridError."""
-    sizes = []
-    for part in _parts(name, text):
-        try:
-            sizes.append(int(part))
-        except ValueError:
-            raise GridError(f"{name} must be whole numbers separated by commas, not {part!r}") from None
-    return tuple(sizes)
+def require_threads(value: object) -> None:
+    """Raises GridError unless `value` is None, torch's own choice, or a number of threads that a machine can have."""
+    if value is None:
+        return
+    require_size("threads", value)
+    assert isinstance(value, int)
+    if value > MAX_THREADS:
+        raise GridError(f"threads must be at most {MAX_THREADS:,}, not {_number(value)}")
 
 
-def parse_number(name: str, text: str) -> int:
-    """The whole number that a text holds; anything else raises GridError."""
-    try:
-        return int(text)
-    except ValueError:
-        raise GridError(f"{name} must be a whole number, not {text!r}") from None
+def require_seed(value: object) -> None:
+    """Raises GridError unless `value` is a seed that torch takes."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise GridError(f"seed must be a whole number from 0 to 2^63 - 1, not {quoted(value)}")
 
 
-def parse_seconds(name: str, text: str) -> float:
-    """The number of seconds that a text holds; anything else raises GridError."""
-    try:
-        return float(text)
-    except ValueError:
-        raise GridError(f"{name} must be a number of seconds, not {text!r}") from None
+def require_device(value: object) -> None:
+    """Raises GridError unless `value` is `auto` or can be a device's name; whether it is here only torch can tell."""
+    if not isinstance(value, str) or not _DEVICE.fullmatch(value):
+        raise GridError(
+            f"device must be auto, {', '.join(DEVICE_KINDS[:-1])} or {DEVICE_KINDS[-1]}, or one by its number such as "
+            f"cuda:0, not {quoted(value)}"
+        )
 
 
-def parse_words(name: str, text: str) -> tuple[str, ...]:
-    """The words in a comma-separated text such as `float32,bfloat16`."""
-    return tuple(_parts(name, text))
-
-
-def parse_switches(name: str, text: str) -> tuple[bool, ...]:
-    """The truth values in a comma-separated text such as `no,yes`."""
-    words = {"no": False, "false": False, "off": False, "0": False, "yes": True, "true": True, "on": True, "1": True}
-    switches = []
-    for part in _parts(name, text):
-        if part.lower() not in words:
-            raise GridError(f"{name} must be yes, no or both separated by a comma, not {part!r}")
-        switches.append(words[part.lower()])
-    return tuple(switches)
-
-
-def _parts(name: str, text: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",")]
-    if parts == [""]:
-        raise GridError(f"{name} must hold at least one value, not an empty list")
-    if "" in parts:
-        raise GridError(f"{name} must have a value between any two commas, not {text!r}")
-    return parts
+def _number(value: int) -> str:
+    return f"{value:,}" if value < 10**30 else quoted(value)
 
 
 def _require_values(name: str, values: object) -> None:
     if not isinstance(values, tuple):
-        raise GridError(f"{name} must be a list of values, not {values!r}")
+        raise GridError(f"{name} must be a list of values, not {quoted(values)}")
     if not values:
         raise GridError(f"{name} must hold at least one value, not an empty list")
+    if len(values) > MAX_POINTS:
+        raise GridError(f"{name} may hold up to {MAX_POINTS:,} values, not {len(values):,}: shorten it")
 
 
 def _require_distinct(name: str, values: tuple[Any, ...]) -> None:
-    for position, value in enumerate(values):
-        if value in values[:position]:
-            raise GridError(f"{name} must name each value once, not {value!r} twice")
+    seen = set()
+    for value in values:
+        if value in seen:
+            raise GridError(f"{name} must name each value once, not {quoted(value)} twice")
+        seen.add(value)
 
 
 def _known_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     names = {field.name for field in dataclasses.fields(cls)}
     unknown = sorted(set(values) - names)
     if unknown:
-        raise GridError(f"{cls.__name__.lower()} has no field {unknown[0]!r}; it has {', '.join(sorted(names))}")
+        raise GridError(f"{cls.__name__.lower()} has no field {quoted(unknown[0])}; it has {', '.join(sorted(names))}")
     return dict(values)

@@ -9,20 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_runs import make_workload
 
-from profiling.workload import (
-    AXES,
-    DTYPES,
-    MAX_SIZE,
-    MODES,
-    Grid,
-    GridError,
-    Workload,
-    parse_number,
-    parse_seconds,
-    parse_sizes,
-    parse_switches,
-    parse_words,
-)
+from profiling.parsing import parse_number, parse_seconds, parse_sizes, parse_switches, parse_words
+from profiling.workload import AXES, DTYPES, MAX_SIZE, MAX_THREADS, MODES, Grid, GridError, Workload
 
 SIZES = st.integers(1, 10_000)
 
@@ -42,7 +30,7 @@ GRIDS = st.builds(
     bias=some(st.booleans(), 2),
     causal=some(st.booleans(), 2),
     device=st.sampled_from(["auto", "cpu", "cuda:1"]),
-    threads=st.none() | SIZES,
+    threads=st.none() | st.integers(1, MAX_THREADS),
     seed=st.integers(0, 2**63 - 1),
 )
 

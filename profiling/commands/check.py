@@ -11,12 +11,28 @@ from profiling.exits import EXIT_BAD_INPUT, exit_with
 
 if TYPE_CHECKING:
     from profiling.device_lock import Owner
+    from profiling.workload import Workload
 
 CHECK_EXITS = {"pass": 0, "fail": 1, "not-comparable": 3, "error": 4}
 CHECK_COLORS = {"pass": "green", "fail": "red", "not-comparable": "yellow", "error": "red"}
 
 
-@click.command()
+class _TellsUsageErrors(click.Command):
+    """A command that answers a wrong option with its JSON object too, where that was asked for."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """As click's; `--json` is looked for among the words themselves, since they could not be parsed."""
+        words = arguments[1] if len(arguments) > 1 else extra["args"]
+        asks_for_json = "--json" in list(words)
+        try:
+            return super().make_context(*arguments, **extra)
+        except click.UsageError as error:
+            if asks_for_json:
+                _print_error(error.format_message(), "")
+            raise
+
+
+@click.command(cls=_TellsUsageErrors)
 @click.argument("contender", default="custom")
 @click.option("--d-model", metavar="N", default="64", show_default=True, help="Width of the layer.")
 @click.option("--num-heads", metavar="N", default="4", show_default=True, help="Attention heads.")
@@ -38,19 +54,22 @@ def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> Non
 
     CONTENDER is a layer of your own as path/to/file.py:Name (a class, a factory or an instance; Outer.Inner where it
     lies deeper), or custom (explicit products) or custom-fused. Runs at the shape asked for and at fixed probe shapes,
-    in a process of its own. Exit status: 0 pass, 1 fail, 3 not comparable, 4 error, 2 a wrong option or no such file.
+    in a process of its own. Exit status: 0 pass, 1 fail, 3 not comparable, 4 error, 2 a wrong option or no such file;
+    with --json one object is printed in each of these cases.
     """
     from profiling.check_report import error_report, reason_of
     from profiling.child_process import ChildDied, MeasuringError
     from profiling.device_lock import DeviceBusy
     from profiling.live_check import LiveChecker
+    from profiling.parsing import parse_scale, parse_seconds
     from profiling.runs import RunError
     from profiling.settings import require_seconds
-    from profiling.workload import GridError, parse_seconds
+    from profiling.workload import GridError
 
     try:
         workload = _check_workload(contender, texts)
-        limit_s, scale = parse_seconds("time_limit", texts["time_limit"]), _parse_scale(texts["input_scale"])
+        limit_s = parse_seconds("time_limit", texts["time_limit"])
+        scale = parse_scale("input_scale", texts["input_scale"])
         require_seconds("time_limit", limit_s)
         with LiveChecker(texts["device"]) as checker:
             how: dict[str, Any] = {"batch_first": batch_first, "input_scale": scale, "self_check": True}
@@ -58,6 +77,8 @@ def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> Non
                 workload, contender, **how, limit_s=limit_s, patience_s=limit_s, on_wait=_tell_waiting
             )
     except GridError as error:
+        if as_json:
+            _print_error(str(error), "")
         exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
         if not as_json and not isinstance(error, ChildDied):
@@ -70,21 +91,24 @@ def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> Non
     sys.exit(CHECK_EXITS[report["verdict"]])
 
 
-def _check_workload(contender: str, texts: dict[str, Any]) -> Any:
+def _check_workload(contender: str, texts: dict[str, Any]) -> Workload:
     from profiling.layers import EXAMPLE, find_layer, inner_of, is_compiled, is_layer
+    from profiling.parsing import parse_number
+    from profiling.quoted import quoted
     from profiling.settings import OFFICIAL, REFERENCES
-    from profiling.workload import Grid, GridError, parse_number
+    from profiling.workload import Grid, GridError
 
     if is_compiled(contender):
         raise GridError(
-            f"contender must be a layer as it is, such as {inner_of(contender) or 'custom'}, not {contender!r}: "
+            f"contender must be a layer as it is, such as {inner_of(contender)[:80] or 'custom'}, "
+            f"not {quoted(contender)}: "
             "a sweep checks what torch.compile makes of it"
         )
     if is_layer(contender):
         find_layer(contender)
     elif contender not in REFERENCES or contender in OFFICIAL:
         checkable = ", ".join(name for name in REFERENCES if name not in OFFICIAL)
-        raise GridError(f"contender must be one of {checkable}, or a layer as {EXAMPLE}, not {contender!r}")
+        raise GridError(f"contender must be one of {checkable}, or a layer as {EXAMPLE}, not {quoted(contender)}")
     sizes = {
         name: parse_number(name, texts[name]) for name in ("d_model", "num_heads", "batch_size", "seq_len", "seed")
     }
@@ -105,22 +129,16 @@ def _check_workload(contender: str, texts: dict[str, Any]) -> Any:
     return workload
 
 
-def _parse_scale(text: str) -> float:
-    import math
-
-    from profiling.workload import GridError
-
-    try:
-        scale = float(text)
-    except ValueError:
-        scale = math.nan
-    if not 0 < scale < math.inf:
-        raise GridError(f"input_scale must be a number above 0, not {text!r}")
-    return scale
-
-
 def _tell_waiting(owner: Owner) -> None:
     click.echo(f"waiting: {owner.sentence}", err=True)
+
+
+def _print_error(reason: str, scope: str) -> None:
+    import json
+
+    from profiling.check_report import error_report
+
+    click.echo(json.dumps(error_report(reason, scope), ensure_ascii=False))
 
 
 def _print_report(contender: str, report: dict[str, Any], asked: dict[str, Any], *, as_json: bool) -> None:

@@ -116,7 +116,7 @@ def sweep(
 
 def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
     """Fields of Grid and SweepSettings from the texts that were given; those left out are not in it."""
-    from profiling.workload import parse_number, parse_seconds, parse_sizes, parse_switches, parse_words
+    from profiling.parsing import parse_number, parse_seconds, parse_sizes, parse_switches, parse_words
 
     parsers: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         **{name: (name, parse_sizes) for name in ("batch_size", "seq_len", "num_heads")},
@@ -130,7 +130,7 @@ def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
     for name, text in texts.items():
         if text is not None:
             field, parse = parsers[name]
-            options[field] = parse(name, text)
+            options[field] = parse(field, text)
     return options
 
 

@@ -38,12 +38,13 @@ def self_test(
     """
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
+    from profiling.parsing import parse_number, parse_seconds
     from profiling.runs import RunError, new_run_id, results_dir
     from profiling.self_test.record import TABLE_FILE, table_lines, verdict_line
     from profiling.self_test.run import run_self_test
     from profiling.self_test.settings import SelfTestSettings
     from profiling.stopping import StopSwitch
-    from profiling.workload import GridError, parse_number, parse_seconds
+    from profiling.workload import GridError
 
     stop = StopSwitch()
     stop.on_signals()

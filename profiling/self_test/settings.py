@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT, require_seconds
-from profiling.workload import Workload, require_size
+from profiling.workload import Workload, require_device, require_seed, require_size, require_threads
 
 # What a planted contender's time is of the reference's: copies of it, and copies slowed down by a known amount.
 PLANTED: Mapping[str, float] = {
@@ -48,8 +48,9 @@ class SelfTestSettings:
         """Checks every rule once, here at the boundary."""
         require_size("max_sets", self.max_sets)
         require_size("replicates", self.replicates)
-        if self.threads is not None:
-            require_size("threads", self.threads)
+        require_threads(self.threads)
+        require_seed(self.seed)
+        require_device(self.device)
         require_seconds("time_limit_s", self.time_limit_s)
         require_seconds("time_budget_s", self.time_budget_s)
 
