@@ -7,6 +7,7 @@ themselves is taken from the number of operations and a rate that ordinary machi
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from profiling.ceilings import ceilings_seconds
 from profiling.costs import call_flop
@@ -61,26 +62,54 @@ class Estimate:
     largest: Workload | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class _Costs:
+    """The points of a grid: how many, why some cannot be; of the others the seconds in all and at most, the MiB."""
+
+    num_points: int
+    num_invalid: int
+    invalid_reasons: tuple[str, ...]
+    total_s: float
+    longest_s: float
+    needs_mib: tuple[float, ...]
+    largest: Workload | None
+
+
 def estimate(grid: Grid, settings: SweepSettings, *, device: str = "cpu", threads: int = 1) -> Estimate:
     """The estimate for a grid measured in this way, on a device with that many threads."""
+    costs = _costs(grid, settings, device, threads)
+    start = COMPILER_START_S if num_compiled(settings) else 0.0
+    measuring_s = settings.replicates * (CHILD_START_S + start + costs.total_s)
+    free = free_memory_mib(device)
+    limit = max(SHORTEST_TIME_LIMIT_S, min(MAX_SECONDS, TIME_LIMIT_FACTOR * (start + costs.longest_s)))
+    return Estimate(
+        num_points=costs.num_points,
+        num_invalid=costs.num_invalid,
+        invalid_reasons=costs.invalid_reasons,
+        num_rows=costs.num_points * len(settings.contenders),
+        seconds=measuring_s + (2 * ceilings_seconds(measuring_s) if costs.needs_mib else 0.0),
+        peak_memory_mib=max(costs.needs_mib, default=CHILD_BASE_MIB),
+        free_memory_mib=free,
+        time_limit_s=float(round(limit)) if settings.time_limit_s is None else settings.time_limit_s,
+        num_too_large=0 if free is None else sum(need > free for need in costs.needs_mib),
+        largest=costs.largest,
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _costs(grid: Grid, settings: SweepSettings, device: str, threads: int) -> _Costs:
+    # Kept, since the page asks again at each click: a second's work for the largest grids.
     workloads = list(grid.workloads(device=device, threads=threads))
     valid = [workload for workload in workloads if workload.invalid_reason is None]
-    costs = [workload_seconds(workload, settings) for workload in valid]
-    start = COMPILER_START_S if num_compiled(settings) else 0.0
-    measuring_s = settings.replicates * (CHILD_START_S + start + sum(costs))
-    needs = [CHILD_BASE_MIB + workload_memory_mib(workload, settings) for workload in valid]
-    free = free_memory_mib(device)
-    limit = max(SHORTEST_TIME_LIMIT_S, min(MAX_SECONDS, TIME_LIMIT_FACTOR * (start + max(costs, default=0.0))))
-    return Estimate(
+    seconds = [workload_seconds(workload, settings) for workload in valid]
+    needs = tuple(CHILD_BASE_MIB + workload_memory_mib(workload, settings) for workload in valid)
+    return _Costs(
         num_points=len(workloads),
         num_invalid=len(workloads) - len(valid),
         invalid_reasons=tuple(dict.fromkeys(w.invalid_reason for w in workloads if w.invalid_reason)),
-        num_rows=len(workloads) * len(settings.contenders),
-        seconds=measuring_s + (2 * ceilings_seconds(measuring_s) if valid else 0.0),
-        peak_memory_mib=max(needs, default=CHILD_BASE_MIB),
-        free_memory_mib=free,
-        time_limit_s=float(round(limit)) if settings.time_limit_s is None else settings.time_limit_s,
-        num_too_large=0 if free is None else sum(need > free for need in needs),
+        total_s=sum(seconds),
+        longest_s=max(seconds, default=0.0),
+        needs_mib=needs,
         largest=valid[needs.index(max(needs))] if needs else None,
     )
 

@@ -166,6 +166,29 @@ def test_the_run_button_starts_what_the_controls_say(jobs):
     assert device == "cpu"
 
 
+def test_what_the_estimate_refuses_is_started_only_where_it_is_said_to_be_meant(jobs):
+    app = opened(batch_size="64", seq_len="1000000", num_heads="8")
+    told = "64, seq\\_len 1000000, heads 8, d\\_model 512 needs about "
+    assert told in next(error.value for error in app.error)
+    assert app.button(key="run_sweep").disabled
+    app.checkbox(key="anyway").check().run()
+    assert told in text(app)
+    app.button(key="run_sweep").click().run()
+    assert jobs.started[0][1].anyway
+
+
+def test_a_link_cannot_say_that_what_the_estimate_refuses_is_meant():
+    app = opened(batch_size="64", seq_len="1000000", num_heads="8", anyway="true")
+    assert app.button(key="run_sweep").disabled
+
+
+def test_what_fits_is_started_without_a_word(jobs):
+    app = opened(batch_size="3", seq_len="7", num_heads="2", d_model="14")
+    assert not app.checkbox
+    app.button(key="run_sweep").click().run()
+    assert not jobs.started[0][1].anyway
+
+
 def test_a_refused_start_is_told(jobs):
     jobs.refusal = JobError("Not started: cpu is busy since noon")
     app = opened()
