@@ -6,19 +6,22 @@ measuring child that outlives its sweep still counts as busy.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import getpass
 import json
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 from filelock import lock_descriptor, unlock_descriptor
 
-from profiling.runs import RunError, now
-from profiling.safe_files import write_aside
+from profiling.runs import RunError, is_alive, now
+from profiling.safe_files import reason_of, write_aside
 
 # A live check takes well under this; a sweep waits for it.
 CHECK_PATIENCE_S = 30.0
@@ -37,10 +40,31 @@ class Owner:
     started_at: str
     run_id: str | None = None
     folder: str | None = None
+    process_started: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuses with TypeError what no owner writes: whatever lies in the file is shown to people."""
+        texts = (self.kind, self.device, self.started_at, self.run_id or "", self.folder or "")
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"an owner is told in text, not {texts!r}")
+        if type(self.pid) is not int or not isinstance(self.process_started, int | float):
+            raise TypeError(f"an owner's process is told in numbers, not {self.pid!r}, {self.process_started!r}")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has said who it is."""
+        return self.pid > 0
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the process that took the device still runs; what it started may hold it a moment longer."""
+        return self.is_known and is_alive(self.pid, self.process_started)
 
     @property
     def sentence(self) -> str:
         """Who it is, for a person."""
+        if not self.is_known:
+            return f"{self.device} is busy with a measurement that does not say whose it is"
         what = f"sweep {self.run_id}" if self.run_id else f"a {self.kind}"
         return f"{self.device} is busy since {self.started_at} with {what} (process {self.pid})"
 
@@ -78,7 +102,7 @@ class DeviceLock:
         on_wait: Callable[[Owner], None] | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Takes the lock. Waits up to `patience_s` seconds for a live check; never for a sweep or a self-test.
+        """Takes the lock. Waits up to `patience_s` seconds for a live check; never for a living sweep or self-test.
 
         `on_wait` is told once whom it waits for; `pause` waits between two tries, and what it raises ends the waiting.
 
@@ -93,17 +117,18 @@ class DeviceLock:
             os.close(fd)
             raise
         self.fd = fd
-        mine = Owner(
-            kind=kind,
-            device=self.device,
-            pid=os.getpid(),
-            started_at=now(),
-            run_id=run_id,
-            folder=None if folder is None else str(folder.resolve()),
-        )
         try:
+            mine = Owner(
+                kind=kind,
+                device=self.device,
+                pid=os.getpid(),
+                started_at=now(),
+                run_id=run_id,
+                folder=None if folder is None else str(folder.resolve()),
+                process_started=psutil.Process().create_time(),
+            )
             write_aside(_owner_path(self.device), json.dumps(dataclasses.asdict(mine)))
-        except RunError:
+        except BaseException:
             self.release()
             raise
 
@@ -111,35 +136,46 @@ class DeviceLock:
         self, fd: int, deadline: float, on_wait: Callable[[Owner], None] | None, pause: Callable[[float], None]
     ) -> None:
         told = False
-        while not lock_descriptor(fd, blocking=False):
+        while not self._try(fd):
             holder = _read_owner(self.device)
-            if holder.kind in _LONG or time.monotonic() > deadline:
+            # A sweep that was killed leaves its name behind, and a child that ends within moments.
+            if (holder.kind in _LONG and holder.is_there) or time.monotonic() > deadline:
                 raise DeviceBusy(holder)
-            if on_wait is not None and not told:
+            if on_wait is not None and not told and holder.is_known:
                 on_wait(holder)
                 told = True
             pause(POLL_S)
 
+    def _try(self, fd: int) -> bool:
+        try:
+            return bool(lock_descriptor(fd, blocking=False))
+        except OSError as error:
+            path = _lock_path(self.device)
+            raise RunError(f"the device's lock {path} cannot be taken: {reason_of(error)}") from error
+
     def release(self) -> None:
         """Gives the lock back, in the name of a child that inherited it as well."""
         if self.fd is not None:
-            _owner_path(self.device).unlink(missing_ok=True)
+            with contextlib.suppress(OSError, RunError):  # the folder of the locks may be gone
+                _owner_path(self.device).unlink(missing_ok=True)
             unlock_descriptor(self.fd)
             os.close(self.fd)
             self.fd = None
 
 
 def owner(device: str) -> Owner | None:
-    """Who measures on the device now, or None where nobody does."""
+    """Who measures on the device now, or None where nobody does, or where there is no lock to be had."""
     try:
         fd = os.open(_lock_path(device), os.O_RDWR)
-    except OSError:
+    except (OSError, RunError):
         return None
     try:
         if lock_descriptor(fd, blocking=False):
             unlock_descriptor(fd)
             return None
         return _read_owner(device)
+    except OSError:
+        return None
     finally:
         os.close(fd)
 
@@ -147,8 +183,13 @@ def owner(device: str) -> Owner | None:
 def _read_owner(device: str) -> Owner:
     try:
         return Owner(**json.loads(_owner_path(device).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # between taking the lock and saying who
-        return Owner(kind="measurement", device=device, pid=0, started_at=now())
+    except (OSError, ValueError, TypeError, RecursionError):  # between taking the lock and saying who; or no owner's
+        return Owner(kind="measurement", device=device, pid=0, started_at="")
+
+
+def require_locks() -> None:
+    """Raises RunError, one sentence, where no device can be locked: before anything is started for it."""
+    _locks_folder()
 
 
 def _open_lock(device: str) -> int:
@@ -156,7 +197,7 @@ def _open_lock(device: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     except OSError as error:
-        raise RunError(f"the device's lock {path} cannot be opened: {error}") from error
+        raise RunError(f"the device's lock {path} cannot be opened: {reason_of(error)}") from error
 
 
 def _owner_path(device: str) -> Path:
@@ -164,12 +205,31 @@ def _owner_path(device: str) -> Path:
 
 
 def _lock_path(device: str) -> Path:
-    folder = Path(tempfile.gettempdir()) / f"mha-bench-{_user()}"
+    return _locks_folder() / f"{device.replace(':', '-')}.lock"
+
+
+def _locks_folder() -> Path:
+    """The folder of this user's locks. In a place where all may write, another user may have put something there."""
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = Path(tempfile.gettempdir()) / f"mha-bench-{_user()}"
     except OSError as error:
-        raise RunError(f"the device's lock cannot be made in {folder}: {error}") from error
-    return folder / f"{device.replace(':', '-')}.lock"
+        raise RunError(f"the device's lock cannot be made: {reason_of(error)}; set TMPDIR to a folder") from error
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError as error:
+        raise RunError(f"the device's lock cannot be made in {folder}: {reason_of(error)}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise RunError(f"the device's lock cannot be made: {folder} must be a folder, not a file or a link; remove it")
+    if hasattr(os, "getuid") and found.st_uid != os.getuid():
+        raise RunError(
+            f"the device's lock cannot be made: {folder} belongs to another user (uid {found.st_uid}); "
+            "have it removed, or set TMPDIR to a folder of one's own"
+        )
+    if os.name == "posix" and found.st_mode & 0o022:  # ours, and open to others: they could put files of theirs there
+        folder.chmod(0o700)
+    return folder
 
 
 def _user() -> str:

@@ -46,11 +46,11 @@ class StepFinished:
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """The sweep is over: `run.state` says how, `report` where its table lies."""
+    """The sweep is over: `run.state` says how, `report` where its table lies; None where none was written."""
 
     run: Run
     folder: Path
-    report: Path
+    report: Path | None
 
 
 Event = Waiting | Started | StepStarted | StepFinished | Ended

@@ -19,6 +19,9 @@ CHILD_START_LIMIT_S = 180.0
 # A second or less is asked for; a device that has to be woken, or an element type without a fast product, takes longer.
 CEILINGS_LIMIT_S = 60.0
 
+# Of a row that holds no measurement: the source that the run began with is not there any more.
+SOURCE_CHANGED = "its source has changed since the run began"
+
 Cells = dict[str, dict[str, Any]]
 Samples = dict[str, list[float]]
 
@@ -93,7 +96,7 @@ class Measurer:
             else:
                 self._count_waited(max((row.get("waited_s") or 0.0 for row in answer["rows"].values()), default=0.0))
                 edited = self._edited_since(answer["rows"])
-                changed = lost("error", "its source has changed since the run began: start a new run")
+                changed = lost("error", f"{SOURCE_CHANGED}: start a new run, or put it back and resume this one")
                 samples = {name: times for name, times in answer["samples_s"].items() if name not in edited}
                 return cells | answer["rows"] | dict.fromkeys(edited, changed), samples
         return cells, {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
+from collections.abc import Iterator
 
 from profiling.child_process import ChildStopped, MeasuringChild
 
@@ -15,6 +17,7 @@ class StopSwitch:
         # A plain flag: an Event takes a lock, which a second signal inside the first one's handler would wait for.
         self._asked = False
         self._child: MeasuringChild | None = None
+        self._may_interrupt = False
         self.reason = ""
 
     def request(self, reason: str) -> None:
@@ -35,6 +38,15 @@ class StopSwitch:
         if self._asked:
             raise ChildStopped
 
+    @contextlib.contextmanager
+    def interrupts(self) -> Iterator[None]:
+        """Within it a signal ends by ChildStopped what the main thread does: for what can be left undone."""
+        self._may_interrupt = True
+        try:
+            yield
+        finally:
+            self._may_interrupt = False
+
     def watch(self, child: MeasuringChild) -> None:
         """From now on a request interrupts this child."""
         self._child = child
@@ -46,6 +58,8 @@ class StopSwitch:
 
         def handle(number: int, _: object) -> None:
             self.request(f"stopped by {signal.Signals(number).name}")
+            if self._may_interrupt:
+                raise ChildStopped
 
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if hasattr(signal, name):

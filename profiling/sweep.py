@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from profiling.ceilings import ceilings_seconds, with_ceilings
 from profiling.child_process import ChildStopped
+from profiling.disk_room import require_writable
 from profiling.events import Ended, Listener, Started, StepFinished, StepStarted
 from profiling.measurer import Cells, Samples, lost
 from profiling.opening import OpenRun
 from profiling.resuming import stored_run
-from profiling.runs import Progress, Run, RunError, new_run_id, now, results_dir
+from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, Progress, Run, RunError, new_run_id, now, results_dir
 from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
 from profiling.sweep_clock import SweepClock
@@ -27,6 +28,9 @@ from profiling.workload import Grid, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Whoever stops a sweep is not to wait for the table of a large run: `export` makes it as well.
+MOST_ROWS_REPORTED_AFTER_A_STOP = 5_000
 
 
 def run_sweep(
@@ -86,6 +90,7 @@ def sweep(
 
     Arguments and errors are those of `run_sweep`.
     """
+    require_writable(folder)
     stored = stored_run(folder, resume=resume)
     grid, settings = split_options(options, stored)
     stop, tell = stop or StopSwitch(), on_event or _ignore
@@ -105,24 +110,29 @@ class _Walk:
     def measure_all(self) -> Run:
         """Every replicate of every workload that is not measured yet; then the report."""
         try:
-            self.writer.keep_only(self.done)
-            self.tell(Started(self.writer.run, self.folder, self.estimate, len(self.done)))
-            has_work = self._has_work()
-            if has_work:
-                self._measure_ceilings()
-            self._walk()
-            if has_work:
-                with contextlib.suppress(ChildStopped):  # every point is measured: there is nothing left to stop
-                    self._measure_ceilings()
-            self._finish("finished", "")
+            self._measure_missing()
+            self._end("finished", "")
         except ChildStopped:
-            self._finish("stopped", self.stop.reason)
+            self._end("stopped", self.stop.reason)
         except BaseException as error:  # also a bug, also an interrupt in a notebook: the run must not seem to go on
             state = "stopped" if isinstance(error, KeyboardInterrupt) else "failed"
             with contextlib.suppress(RunError):
-                self._finish(state, str(error) or type(error).__name__)
+                self._end(state, str(error) or type(error).__name__)
+                self._report()
             raise
+        self._report()
         return self.writer.run
+
+    def _measure_missing(self) -> None:
+        self.writer.keep_only(self.done)
+        self.tell(Started(self.writer.run, self.folder, self.estimate, len(self.done)))
+        if not self._has_work():
+            self._walk()  # what no layer can be is told as well
+            return
+        self._measure_ceilings()
+        self._walk()
+        with contextlib.suppress(ChildStopped):  # every point is measured: there is nothing left to stop
+            self._measure_ceilings()
 
     def _has_work(self) -> bool:
         valid = [point for point, workload in enumerate(self.workloads, start=1) if workload.invalid_reason is None]
@@ -164,13 +174,38 @@ class _Walk:
             for point, workload in enumerate(self.workloads, start=1):
                 yield replicate, point, workload
 
-    def _finish(self, state: str, reason: str) -> None:
-        from profiling.table import write_report
-
+    def _end(self, state: str, reason: str) -> None:
+        """Says how the run ended: before anything that takes a while, so that nobody waits to hear of it."""
         ended = dataclasses.replace(self.writer.run.progress, done=len(self.done), label="", seconds_left=None)
         self.writer.update(state=state, state_reason=reason, ended_at=now(), progress=ended)
-        report = write_report(self.folder)
-        self.tell(Ended(self.writer.run, self.folder, report))
+        self.measurer.renew()
+
+    def _report(self) -> None:
+        """Writes the table and tells the end; without a table where nobody would wait for it, or it cannot be written.
+
+        A report of before is taken away then: it would pass for one of all that is measured by now.
+        """
+        report: Path | None = None
+        num_rows = len(self.done) * len(self.settings.contenders)
+        try:
+            if self.writer.run.state == "finished" or num_rows <= MOST_ROWS_REPORTED_AFTER_A_STOP:
+                report = self._write_report()
+        finally:
+            if report is None:
+                with contextlib.suppress(OSError):
+                    (self.folder / REPORT_FILE).unlink(missing_ok=True)
+            self.tell(Ended(self.writer.run, self.folder, report))
+
+    def _write_report(self) -> Path | None:
+        try:
+            with self.stop.interrupts():
+                from profiling.table import write_report
+
+                return write_report(self.folder)
+        except ChildStopped:
+            return None
+        except RunError as error:
+            raise RunError(f"{error}; every row is safe in {MEASUREMENTS_FILE}") from error
 
     # -- one workload -------------------------------------------------------------------------------------------------
 

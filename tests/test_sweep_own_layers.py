@@ -115,7 +115,7 @@ def test_a_layer_edited_while_the_sweep_runs_costs_its_own_rows(
     rows = load_measurements(tmp_path / "run")
     assert rows["status"].tolist() == ["ok", "ok", "error", "ok"]
     assert rows["status_reason"].dropna().tolist() == [
-        "its source has changed since the run began: start a new run",
+        "its source has changed since the run began: start a new run, or put it back and resume this one",
     ]
     samples = load_samples(tmp_path / "run")
     assert set(samples[samples["point"] == 2]["contender"]) == {"official"}

@@ -1,0 +1,60 @@
+"""One writer per run folder at a time, also of sweeps that do not share a device, a user or a temporary folder.
+
+The lock is on the folder itself, so it leaves no file behind and ends with its process. Windows and most network shares
+cannot lock a folder: there it holds nobody off, and what `run.json` says of the run's process has to do.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from profiling.runs import RunError
+from profiling.safe_files import reason_of
+
+
+class FolderLock:
+    """The lock of one run folder, held from `acquire` to `release`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._descriptor: int | None = None
+        self._is_ours = False
+
+    def acquire(self) -> None:
+        """Makes the folder where it is missing, and locks it.
+
+        Raises:
+            RunError: the folder cannot be made, or another sweep writes into it.
+        """
+        try:
+            self._is_ours = not self._folder.exists()
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else error
+            raise RunError(f"{self._folder} cannot be made: {reason}") from error
+        try:
+            import fcntl
+
+            self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._is_ours = False
+            self.release()
+            raise RunError(f"{self._folder} is being written by another sweep: give a new folder, or wait") from None
+        except (ImportError, OSError):
+            self.release()
+
+    def release(self) -> None:
+        """Gives the folder back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def discard(self) -> None:
+        """Takes the folder away again where it was made here and nothing has come into it."""
+        if self._is_ours:
+            try:
+                self._folder.rmdir()
+            except OSError:  # it holds something: a run
+                return
