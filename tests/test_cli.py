@@ -327,7 +327,7 @@ def test_a_device_that_is_not_there_is_told_in_a_sentence(tmp_path: Path) -> Non
         (["--num-heads", ""], "num_heads must hold at least one value"),
         (["--bias", "perhaps"], "bias must be yes, no or both"),
         (["--contenders", "mine"], "contenders must be among"),
-        (["--time-budget", "soon"], "time_budget must be a number of seconds, not 'soon'"),
+        (["--time-budget", "soon"], "time_budget_s must be a number of seconds, not 'soon'"),
         (["--quiet-wait", "-1"], "quiet_wait_s must be a number of seconds of 0 or more, not -1.0"),
         (["--d-model", "8", "--head-dim", "4"], "d_model and head_dim exclude each other"),
         (["--resume"], "--resume needs --out DIR"),

@@ -141,12 +141,37 @@ def test_a_device_that_is_busy_is_told_in_the_object_too(mine: Path) -> None:
         (["custom", "--input-scale", "inf"], "input_scale must be a number above 0, not 'inf'"),
     ],
 )
-def test_a_wrong_option_has_status_2_and_no_object(arguments: list[str], words: str) -> None:
+def test_a_wrong_option_has_status_2_and_is_told_in_the_object_too(arguments: list[str], words: str) -> None:
     for options in ([], ["--json"]):
         done = check(*arguments, *options)
-        assert (done.exit_code, done.stdout) == (2, ""), done.output
+        assert done.exit_code == 2, done.output
         assert done.stderr.startswith("error: ")
         assert words in done.stderr
+        if not options:
+            assert done.stdout == ""
+            continue
+        report = json.loads(done.stdout)
+        assert done.stdout.count("\n") == 1
+        assert report.keys() == error_report("", "").keys()
+        assert (report["verdict"], f"error: {report['reason']}\n") == ("error", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--nonsense"], "No such option '--nonsense'"),
+        (["custom", "--seq-len"], "requires an argument"),
+        (["custom", "custom-fused"], "unexpected extra argument"),
+    ],
+)
+def test_what_the_command_line_cannot_be_read_as_is_told_in_the_object_too(arguments: list[str], words: str) -> None:
+    done = CliRunner().invoke(main, ["check", "--json", *arguments])
+    assert done.exit_code == 2, done.output
+    assert json.loads(done.stdout)["verdict"] == "error"
+    assert words in json.loads(done.stdout)["reason"]
+    assert words in done.stderr
+    done = CliRunner().invoke(main, ["check", *arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
 
 
 def test_a_check_runs_from_a_folder_in_which_files_are_called_like_ours(tmp_path: Path) -> None:
