@@ -1,0 +1,76 @@
+"""A sweep that the estimate speaks against: refused before anything is there, unless it is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_runs import FakeChild
+
+from profiling import estimate as module
+from profiling.device_lock import owner
+from profiling.runs import read_run
+from profiling.sweep import sweep
+from profiling.workload import GridError
+
+# Scores of 1.75 GiB at seq_len 8192, of which an explicit layer holds four at once; of 33 KiB at 35.
+LARGE: dict[str, Any] = {
+    "batch_size": [1],
+    "seq_len": [35, 8192],
+    "num_heads": [7],
+    "d_model": 14,
+    "device": "cpu",
+    "contenders": ("custom",),
+}
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
+    """Sweeps of this test ask a child that measures nothing, on a machine with 1 GiB left."""
+    FakeChild.reset()
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
+    monkeypatch.setattr(
+        "profiling.opening.host_environment", lambda: {"python_version": "3.11.7"}
+    )  # without git: quick
+    monkeypatch.setattr(module, "free_memory_mib", lambda _: 1024.0)
+    return FakeChild
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, r"1 of 2 points do not fit, .*seq_len 8192, .* of which 1\.00 GiB are free: shorten a list"),
+        ({"seq_len": [35], "replicates": 10**9}, r"it would take about [\d,]+ years"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder_and_no_lock_and_measures_nothing(
+    fake: type[FakeChild], tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(GridError, match=words):
+        sweep({**LARGE, **changes}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert owner("cpu") is None
+    assert [request["request"] for request in fake.asked] == ["environment"]
+
+
+def test_what_is_meant_is_measured_and_stays_meant_when_it_is_gone_on_with(
+    fake: type[FakeChild], tmp_path: Path
+) -> None:
+    sweep({**LARGE, "anyway": True}, tmp_path / "run")
+    assert read_run(tmp_path / "run").settings.anyway
+    extended = sweep({"replicates": 2}, tmp_path / "run", resume=True)
+    assert (extended.state, extended.progress.done) == ("finished", 4)
+
+
+def test_a_run_with_nothing_left_to_measure_is_not_refused(
+    fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "free_memory_mib", lambda _: 65_536.0)
+        sweep(LARGE, tmp_path / "run")
+    assert sweep({}, tmp_path / "run", resume=True).state == "finished"
+    with pytest.raises(GridError, match="do not fit"):
+        sweep({"replicates": 2}, tmp_path / "run", resume=True)
+    assert read_run(tmp_path / "run").state == "finished"
+    assert sweep({"replicates": 2, "anyway": True}, tmp_path / "run", resume=True).progress.done == 4
