@@ -17,10 +17,12 @@ from pathlib import Path
 from dashboard.formatting import day_and_time
 from profiling.device_lock import Owner, owner
 from profiling.repeat import sweep_arguments
-from profiling.runs import Run, RunError, is_alive, new_run_id, read_run, results_dir
+from profiling.runs import Run, RunError, is_alive, is_here, new_run_id, read_run, results_dir
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
 
+# How the command line begins its last words.
+SAID_BEFORE = "error: "
 _STDERR_LINES = 40
 _LINE_LENGTH = 1000
 
@@ -37,15 +39,18 @@ class Job:
         self.replicates = replicates
         self.stop_requested = False
         self._said: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "profiling", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # and this folder, against which the paths of layers are meant
-            text=True,
-            errors="replace",
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "profiling", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # and this folder, against which the paths of layers are meant
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:  # no memory, no more processes, or this folder is gone
+            raise JobError(f"Not started: no process can be started: {error}.") from error
         # Drains the pipe, so that the sweep never waits for us, and takes its exit status, so that no zombie stays.
         self._watcher = threading.Thread(target=self._watch, name=f"sweep-{run_id}", daemon=True)
         self._watcher.start()
@@ -66,7 +71,7 @@ class Job:
         if self.is_alive or self.stop_requested or self._process.returncode == 0:
             return ""
         said = [line for line in self._said if line]
-        return said[-1].removeprefix("Error: ") if said else f"the sweep ended with status {self._process.returncode}"
+        return said[-1].removeprefix(SAID_BEFORE) if said else f"the sweep ended with status {self._process.returncode}"
 
     def stop(self) -> None:
         """Asks the sweep to stop after what it is writing; what it has measured stays."""
@@ -124,12 +129,23 @@ class Jobs:
         return self._launch(run.run_id, words, run.device, replicates)
 
     def stop(self, run: Run) -> None:
-        """Asks a sweep to stop, whoever started it."""
+        """Asks a sweep to stop, whoever started it; one that has ended meanwhile is stopped.
+
+        Raises:
+            JobError: it is not ours to stop: another user's, or another machine's.
+        """
         job = self._jobs.get(run.run_id)
         if job is not None and job.is_alive:
             job.stop()
+        elif not is_here(run):
+            raise JobError("Not stopped: it is measured on another machine; stop it there.")
         elif is_alive(run.pid, run.process_started):
-            os.kill(run.pid, signal.SIGTERM)
+            try:
+                os.kill(run.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                return
+            except PermissionError as error:
+                raise JobError(f"Not stopped: process {run.pid} belongs to another user.") from error
 
     def of(self, run_id: str) -> Job | None:
         """This server's sweep into that run folder, alive or ended."""

@@ -103,7 +103,7 @@ def _watch(run_id: str, shown_id: str | None) -> None:
             "Stopping …" if is_stopping else "Stop",
             key="stop",
             disabled=is_stopping,
-            on_click=services.jobs().stop,
+            on_click=_stop,
             args=(run,),
             help="Keeps what is measured; the run can be resumed.",
         )
@@ -159,6 +159,14 @@ def _show_end(run: Run, *, is_free: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{run.state.capitalize()}** after {done}{passes}{reason}")
         st.button("Resume", key="resume", disabled=not is_free, on_click=_resume, args=(run,))
+
+
+def _stop(run: Run) -> None:
+    refusal.forget()
+    try:
+        services.jobs().stop(run)
+    except JobError as error:
+        refusal.remember(error, run.device)
 
 
 def _resume(run: Run) -> None:

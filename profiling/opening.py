@@ -16,6 +16,7 @@ from profiling.environment import host_environment
 from profiling.estimate import estimate, refuse_excess
 from profiling.events import Listener, Waiting
 from profiling.folder_lock import FolderLock
+from profiling.host import host_mark
 from profiling.layers import source_hash
 from profiling.measurer import Measurer
 from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
@@ -113,6 +114,7 @@ class OpenRun:
             progress=Progress(done=len(self.done), total=num_steps),
             pid=process.pid,
             process_started=process.create_time(),
+            host=host_mark(),
         )
         if stored is not None:
             refuse_mismatch(stored, run)

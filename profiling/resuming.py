@@ -7,7 +7,7 @@ from pathlib import Path
 
 from profiling.columns import MEASUREMENT_COLUMNS
 from profiling.measurer import SOURCE_CHANGED
-from profiling.runs import MEASUREMENTS_FILE, Run, RunError, read_rows, read_run, step_of
+from profiling.runs import MEASUREMENTS_FILE, Run, RunError, is_here, read_rows, read_run, step_of
 from profiling.safe_files import reason_of
 
 # Facts of the environment that decide what is measured: with another one the times would be of another kind.
@@ -87,7 +87,8 @@ def stored_run(folder: Path, *, resume: bool) -> Run | None:
     if not resume:
         raise RunError(f"{folder} already holds run {stored.run_id}: give --resume to go on with it, or a new folder")
     if stored.state == "running":
-        whom = f"process {stored.pid}, since {stored.started_at}"
+        place = "" if is_here(stored) else " on another machine"
+        whom = f"process {stored.pid}{place}, since {stored.started_at}"
         raise RunError(f"run {stored.run_id} is still running ({whom}): it cannot be resumed")
     return stored
 

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 
 from profiling.columns import READABLE_VERSIONS, RUN_STATES, SCHEMA_VERSION, Column, names
+from profiling.host import host_mark
 from profiling.settings import SweepSettings
 from profiling.workload import Grid, GridError
 
@@ -31,6 +32,9 @@ RUN_FILE = "run.json"
 MEASUREMENTS_FILE = "measurements.csv"
 SAMPLES_FILE = "samples.csv"
 REPORT_FILE = "report.csv"
+
+# How long a run that another machine writes may be silent before it counts as ended: longer than most workloads take.
+ELSEWHERE_PATIENCE_S = 3600.0
 
 
 class RunError(Exception):
@@ -67,6 +71,7 @@ class Run:
     progress: Progress
     pid: int
     process_started: float
+    host: str = ""
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,11 +127,27 @@ def read_run(folder: Path) -> Run:
         run = Run.from_dict(values)
     except (KeyError, TypeError, AttributeError, GridError) as error:
         raise RunError(f"{path} is not a run as this program writes it: {error}") from error
-    if run.state == "running" and not is_alive(run.pid, run.process_started):
+    if run.state == "running" and not _is_measured(run):
         return dataclasses.replace(
             run, state="stopped", state_reason="its process ended without a word; `--resume` measures what is missing"
         )
     return run
+
+
+def is_here(run: Run) -> bool:
+    """Whether the run's process is, or was, on this machine."""
+    return run.host in ("", host_mark())
+
+
+def _is_measured(run: Run) -> bool:
+    if is_here(run):
+        return is_alive(run.pid, run.process_started)
+    # Over a network share there is only what it wrote: it writes at each workload.
+    try:
+        silent_s = (datetime.now(UTC) - datetime.fromisoformat(run.updated_at)).total_seconds()
+    except (ValueError, TypeError):
+        return False
+    return silent_s < ELSEWHERE_PATIENCE_S
 
 
 def is_alive(pid: int, process_started: float) -> bool:
@@ -200,6 +221,8 @@ def _require_types(values: Mapping[str, Any]) -> None:
         for name in names_:
             if not isinstance(values[name], kind):
                 raise TypeError(f"{name} must not be {values[name]!r}")
+    if not isinstance(values.get("host", ""), str):
+        raise TypeError(f"host must not be {values['host']!r}")
     for name in ("done", "total", "replicate"):
         if type(values["progress"].get(name)) is not int:
             raise TypeError(f"progress must hold a whole number {name}, not {values['progress'].get(name)!r}")

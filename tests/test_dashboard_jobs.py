@@ -1,3 +1,6 @@
+import dataclasses
+import os
+import signal
 import sys
 
 import pytest
@@ -30,7 +33,7 @@ def instead_of_a_sweep(monkeypatch, tmp_path):
 
 
 def test_a_sweep_that_is_refused_is_told_in_its_own_words(instead_of_a_sweep):
-    instead_of_a_sweep('import sys; sys.exit("Error: cpu is busy since noon")')
+    instead_of_a_sweep('import sys; sys.exit("error: cpu is busy since noon")')
     job = Job("r", ["sweep"])
     assert job.wait(10)
     assert job.error == "cpu is busy since noon"
@@ -99,9 +102,40 @@ def test_a_live_check_is_no_reason_to_refuse_a_sweep():
 
 def test_replicates_are_added_by_going_on_with_the_run(instead_of_a_sweep, tmp_path):
     run = make_run(tmp_path / "results" / "r")
-    instead_of_a_sweep('import sys; sys.exit("Error: " + " ".join(sys.argv[1:]))')
+    instead_of_a_sweep('import sys; sys.exit("error: " + " ".join(sys.argv[1:]))')
     job = Jobs().add_replicates(run, 5)
     assert job.wait(10)
     folder = tmp_path / "results" / "r"
     assert job.error == f"-m profiling sweep --resume --out {folder} --replicates 5 --stop-on-eof"
     assert (job.run_id, job.replicates) == ("r", 5)
+
+
+def test_a_process_that_cannot_be_started_is_told_in_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(jobs.sys, "executable", str(tmp_path / "gone"))
+    with pytest.raises(JobError, match=r"^Not started: no process can be started: .*No such file or directory"):
+        Jobs().start(Grid(), SweepSettings(), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"host": "another"}, None, "Not stopped: it is measured on another machine"),
+        ({}, PermissionError(), r"Not stopped: process \d+ belongs to another user"),
+        ({}, ProcessLookupError(), None),  # it ended in this moment
+    ],
+)
+def test_a_sweep_that_is_not_ours_to_stop_is_told(tmp_path, monkeypatch, changes, error, words):
+    run = dataclasses.replace(make_run(tmp_path / "r", state="running"), **changes)
+    asked = []
+
+    def kill(pid, number):
+        asked.append((pid, number))
+        raise error
+
+    monkeypatch.setattr(jobs.os, "kill", kill)
+    if words is None:
+        Jobs().stop(run)
+    else:
+        with pytest.raises(JobError, match=words):
+            Jobs().stop(run)
+    assert asked == ([(os.getpid(), signal.SIGTERM)] if error else [])
