@@ -154,9 +154,10 @@ class MeasuringChild:
             self.close()
             raise ChildDied("oom", "had no memory left to go on or to answer, and was ended", running)
         if "answer" not in message:
-            raise MeasuringError(
-                str(message.get("error", "the measuring process answered with neither result nor reason"))
-            )
+            words = str(message.get("error", "the measuring process answered with neither result nor reason"))
+            refused = MeasuringError(words)
+            refused.status = message.get("status", refused.status)
+            raise refused
         answer: dict[str, Any] = message["answer"]
         return answer
 

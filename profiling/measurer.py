@@ -92,14 +92,26 @@ class Measurer:
             except ChildStopped:
                 raise
             except MeasuringError as error:
-                cells |= {name: lost("unavailable", str(error)) for name in left}
+                cells |= {name: lost(error.status, str(error)) for name in left}
             else:
                 self._count_waited(max((row.get("waited_s") or 0.0 for row in answer["rows"].values()), default=0.0))
                 edited = self._edited_since(answer["rows"])
                 changed = lost("error", f"{SOURCE_CHANGED}: start a new run, or put it back and resume this one")
                 samples = {name: times for name, times in answer["samples_s"].items() if name not in edited}
-                return cells | answer["rows"] | dict.fromkeys(edited, changed), samples
+                if answer.get("is_spoiled"):
+                    self.renew()
+                return self._with_lost_references(cells | answer["rows"] | dict.fromkeys(edited, changed)), samples
         return cells, {}
+
+    def _with_lost_references(self, cells: Cells) -> Cells:
+        """The cells, with a word in each row that has no comparison because what it is compared with was lost."""
+        for name, row in cells.items():
+            lost_one = cells.get(self._settings.reference_of(name) or "", {})
+            if row["status"] == "ok" and lost_one.get("status", "ok") != "ok":
+                reference = self._settings.reference_of(name)
+                words = f"not compared with {reference}, which is {lost_one['status']} here"
+                row["warnings"] = "; ".join(filter(None, (row.get("warnings"), words)))
+        return cells
 
     def _count_waited(self, seconds: float) -> None:
         self._quiet_left_s = max(0.0, self._quiet_left_s - seconds)

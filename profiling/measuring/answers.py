@@ -15,6 +15,7 @@ from profiling.layers import COMPILED, LayerFile
 from profiling.measuring.ceilings import measure_ceilings
 from profiling.measuring.contenders.known import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
 from profiling.measuring.contenders.loading import load_layer, place_of, words_of
+from profiling.measuring.contenders.process_settings import processes_left, threads_now
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
 from profiling.measuring.failures import failure
 from profiling.measuring.garbage import forget
@@ -87,6 +88,7 @@ class Answerer:
         quiet_wait_s: float = 0.0,
     ) -> dict[str, Any]:
         point = Workload.from_dict(workload)
+        threads = threads_now()
         rows = measure(
             point,
             contenders,
@@ -102,6 +104,8 @@ class Answerer:
         return {
             "rows": {name: row.cells for name, row in rows.items() if row.cells},
             "samples_s": {name: row.samples_s for name, row in rows.items() if row.samples_s},
+            # What goes on beside the next workload must not: only the end of this process stops it for certain.
+            "is_spoiled": bool(layers) and (bool(threads_now() - threads) or processes_left() > 0),
         }
 
     def _ceilings(self, device: str, dtypes: list[str], threads: int, budget_s: float) -> dict[str, Any]:

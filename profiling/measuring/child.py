@@ -18,7 +18,7 @@ from typing import IO
 from profiling.leftovers import end_started, remove_folder
 from profiling.protocol import Marker, encode
 
-ORPHANED = 3
+ORPHANED, GIVEN_UP = 3, 4
 # Of 1000 at most. What the kernel ends when memory is short is then this process, or what a layer has started, which
 # inherits it: never the supervisor or the server.
 OOM_SCORE = 500
@@ -38,6 +38,7 @@ def main(marker: Path) -> None:
     threading.Thread(target=_read_requests, args=(requests, inbox, marker), daemon=True).start()
 
     from profiling.measuring.answers import Answerer
+    from profiling.measuring.contenders.process_settings import ProcessSpoiled
 
     answerer = Answerer(Marker(marker))
     # What is loaded by now stays: no look at what is alive, and no garbage collection, has to go over it again.
@@ -49,6 +50,9 @@ def main(marker: Path) -> None:
             answer = encode(answerer.answer(line))
         except MemoryError:
             answer = _OUT_OF_MEMORY
+        except (KeyboardInterrupt, ProcessSpoiled) as error:  # a layer's, both: nobody types at this process
+            _say_last_words(error)
+            os._exit(GIVEN_UP)
         if os.getpid() != own:
             os._exit(ORPHANED)  # a copy that a layer made by a fork and let return: it has nobody to answer to
         answers.write(answer)
@@ -59,6 +63,13 @@ def offer_to_the_oom_killer(path: Path = _OWN_OOM_SCORE) -> None:
     """Lets the kernel take this process before others when memory is short; Linux only. Raising it needs no rights."""
     with contextlib.suppress(OSError, ValueError):
         path.write_text(str(max(OOM_SCORE, int(path.read_text()))))
+
+
+def _say_last_words(error: BaseException) -> None:
+    from profiling.measuring.contenders.loading import words_of
+
+    with contextlib.suppress(BaseException):  # a person's exception may do anything when it is shown
+        os.write(2, f"\n{words_of(error)}\n".encode(errors="replace"))
 
 
 def _private_descriptors() -> tuple[int, IO[bytes]]:
