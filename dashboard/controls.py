@@ -8,11 +8,13 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import layer_notices, session
+from dashboard import address, layer_notices, session
+from dashboard.formatting import plain
 from dashboard.layers import Layers
 from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
 from profiling.layers import COMPILED
 from profiling.parsing import parse_sizes, parse_switches
+from profiling.quoted import quoted
 from profiling.settings import CONTENDERS, HEAPS, OFFICIAL, REFERENCES, SweepSettings
 from profiling.workload import DTYPES, MODES, Grid, GridError
 
@@ -28,16 +30,27 @@ class Wish:
     settings: SweepSettings | None = None
     error: str = ""
 
+    @property
+    def argument(self) -> str:
+        """The argument that the sentence is about, with which it begins."""
+        return self.error.partition(" ")[0]
+
 
 def show(devices: Sequence[str], layers: Layers) -> Wish:
     """Draws the controls and returns what they ask for. `devices` are the names to choose from, the best first."""
-    presets = st.container()
-    _sizes()
+    address.clean(devices)
+    notices, presets = st.container(), st.container()
+    places = _sizes()
     with st.expander("More settings", expanded=False):
-        _rarer(devices, layers)
+        places |= _rarer(devices, layers)
     with presets:
         _presets()  # after the others, whose values it tells by name
-    return wish(st.session_state, layers)
+    with notices:
+        address.show()
+    asked = wish(st.session_state, layers)
+    if asked.argument in places:
+        places[asked.argument].caption(f":red[{plain(asked.error)}.]")
+    return asked
 
 
 def wish(values: Any, layers: Layers = NO_LAYERS) -> Wish:
@@ -50,19 +63,21 @@ def wish(values: Any, layers: Layers = NO_LAYERS) -> Wish:
 
 def _grid(values: Any) -> Grid:
     kind = _value(values, session.WIDTH_KIND) or "d_model"
+    if kind not in ("d_model", "head_dim"):
+        raise GridError(f"fixed must be one of d_model, head_dim, not {quoted(kind)}")
     width = _value(values, session.HEAD_DIM if kind == "head_dim" else session.D_MODEL)
     if width is None:
         raise GridError(f"{kind} must be a whole number of at least 1, not empty")
     return Grid(
-        batch_size=parse_sizes("batch_size", _value(values, session.BATCH_SIZE)),
-        seq_len=parse_sizes("seq_len", _value(values, session.SEQ_LEN)),
-        num_heads=parse_sizes("num_heads", _value(values, session.NUM_HEADS)),
+        batch_size=_sizes_of(values, session.BATCH_SIZE),
+        seq_len=_sizes_of(values, session.SEQ_LEN),
+        num_heads=_sizes_of(values, session.NUM_HEADS),
         d_model=width if kind == "d_model" else None,
         head_dim=width if kind == "head_dim" else None,
-        dtype=_in_order(_value(values, session.DTYPE), DTYPES),
-        mode=_in_order(_value(values, session.MODE), MODES),
-        bias=parse_switches("bias", ",".join(_in_order(_value(values, session.BIAS), SWITCHES))),
-        causal=parse_switches("causal", ",".join(_in_order(_value(values, session.CAUSAL), SWITCHES))),
+        dtype=_in_order("dtype", _value(values, session.DTYPE), DTYPES),
+        mode=_in_order("mode", _value(values, session.MODE), MODES),
+        bias=_switches_of(values, session.BIAS),
+        causal=_switches_of(values, session.CAUSAL),
         device=values.get(session.DEVICE) or "auto",
         threads=_value(values, session.THREADS),
         seed=_required("seed", _value(values, session.SEED)),
@@ -71,13 +86,13 @@ def _grid(values: Any) -> Grid:
 
 def _settings(values: Any, layers: Layers) -> SweepSettings:
     options = (*REFERENCES, *layers.specs)
-    plain = _in_order(values.get(session.CONTENDERS, (*CONTENDERS, *layers.specs)), options)
-    to_compile = _in_order(values.get(session.COMPILED) or (), options)
-    for name in (*plain, *to_compile):
+    plain_ones = _in_order("contenders", values.get(session.CONTENDERS, (*CONTENDERS, *layers.specs)), options)
+    to_compile = _in_order("contenders", values.get(session.COMPILED) or (), options)
+    for name in (*plain_ones, *to_compile):
         if name not in options:  # only what was named at the start may run here
-            raise GridError(f"contenders must be among {', '.join(options)}, not {name!r}")
+            raise GridError(f"contenders must be among {', '.join(options)}, not {quoted(name)}")
     return SweepSettings(
-        contenders=(*plain, *(COMPILED + name for name in to_compile)),
+        contenders=(*plain_ones, *(COMPILED + name for name in to_compile)),
         replicates=_required("replicates", _value(values, session.REPLICATES)),
         time_budget_s=_required("time_budget_s", _value(values, session.TIME_BUDGET)),
         quiet_wait_s=_required("quiet_wait_s", _value(values, session.QUIET_WAIT)),
@@ -90,14 +105,27 @@ def _value(values: Any, name: str) -> Any:
     return values.get(name, DEFAULTS[name])
 
 
+def _sizes_of(values: Any, name: str) -> tuple[int, ...]:
+    text = _value(values, name)
+    if not isinstance(text, str):
+        raise GridError(f"{name} must be whole numbers separated by commas, not {quoted(text)}")
+    return parse_sizes(name, text)
+
+
+def _switches_of(values: Any, name: str) -> tuple[bool, ...]:
+    return parse_switches(name, ",".join(_in_order(name, _value(values, name), SWITCHES)))
+
+
 def _required(name: str, value: Any) -> Any:
     if value is None:
         raise GridError(f"{name} must hold a number, not nothing")
     return value
 
 
-def _in_order(chosen: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted(chosen, key=lambda name: options.index(name) if name in options else len(options)))
+def _in_order(name: str, chosen: Any, options: Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(chosen, list | tuple) or not all(isinstance(each, str) for each in chosen):
+        raise GridError(f"{name} must be a list of names, not {quoted(chosen)}")
+    return tuple(sorted(chosen, key=lambda each: options.index(each) if each in options else len(options)))
 
 
 def _presets() -> None:
@@ -121,11 +149,14 @@ def _apply_preset() -> None:
             st.session_state[name] = value
 
 
-def _sizes() -> None:
+def _sizes() -> dict[str, Any]:
+    """Draws the sizes; argument → the place for what is wrong with it."""
     row = st.container(horizontal=True, gap="small")
     _list_input(row, "Batch sizes", session.BATCH_SIZE, "Sequences per call, separated by commas.")
     _list_input(row, "Heads", session.NUM_HEADS, "Attention heads, separated by commas; each must divide d_model.")
+    places = dict.fromkeys(("batch_size", "num_heads"), st.container())
     _list_input(st, "Sequence lengths", session.SEQ_LEN, "Tokens per sequence, separated by commas.")
+    places["seq_len"] = st.container()
     row = st.container(horizontal=True, gap="small", vertical_alignment="bottom")
     kind = row.selectbox(
         "Held fixed",
@@ -137,9 +168,11 @@ def _sizes() -> None:
     )
     key = session.HEAD_DIM if kind == "head_dim" else session.D_MODEL
     _number_input(row, key, key, "Channels per token (d_model), or per head (head_dim).")
+    return places | dict.fromkeys(("d_model", "head_dim"), st.container())
 
 
-def _rarer(devices: Sequence[str], layers: Layers) -> None:
+def _rarer(devices: Sequence[str], layers: Layers) -> dict[str, Any]:
+    """Draws what is changed more seldom; argument → the place for what is wrong with it."""
     layer_notices.remember_unregistered(session.CONTENDERS)
     options = [*REFERENCES, *layers.specs]
     st.pills(
@@ -162,6 +195,7 @@ def _rarer(devices: Sequence[str], layers: Layers) -> None:
         help="Run through torch.compile as contenders of their own, next to the same reference. Compiling takes some "
         "10 to 40 s a point; it is told in a column of its own and is never in the latency.",
     )
+    places = {"contenders": st.container()}
     if layers.specs:
         st.segmented_control(
             "Your layers next to",
@@ -175,16 +209,18 @@ def _rarer(devices: Sequence[str], layers: Layers) -> None:
         )
     _choices("Element type", DTYPES, session.DTYPE, "Of weights and input.")
     _choices("Mode", MODES, session.MODE, "*inference*: no gradients. *training*: forward and backward.")
+    places |= dict.fromkeys(("dtype", "mode"), st.container())
     left, right = st.columns(2, gap="small")
     with left:
         _choices("Bias", SWITCHES, session.BIAS, "Whether the four projections have biases.")
     with right:
         _choices("Causal", SWITCHES, session.CAUSAL, "Whether a token sees only itself and earlier ones.")
+    places |= dict.fromkeys(("bias", "causal"), st.container())
     left, right = st.columns(2, gap="small")
     _number_input(left, "Replicates", session.REPLICATES, "Passes over the grid, each in a fresh process: 1 is quick.")
     right.number_input(
         "Seconds per contender",
-        min_value=0.01,
+        min_value=address.LEAST_BUDGET_S,
         value=DEFAULTS[session.TIME_BUDGET],
         step=0.1,
         format="%.2f",
@@ -212,8 +248,11 @@ def _rarer(devices: Sequence[str], layers: Layers) -> None:
         bind="query-params",
         help="*pinned* keeps freed memory in the process, so that times repeat; *as-is* leaves the allocator alone.",
     )
+    names = ("replicates", "time_budget_s", "threads", "seed", "quiet_wait_s", "heap")
+    places |= dict.fromkeys(names, st.container())
     if len(devices) > 1:
         st.selectbox("Device", ["auto", *devices], key=session.DEVICE, bind="query-params")
+    return places
 
 
 def _list_input(place: Any, label: str, key: str, help_text: str) -> None:

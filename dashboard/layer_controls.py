@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import layer_notices, session
+from dashboard import address, layer_notices, session
 from dashboard.layers import BUILT_IN, Layers
 from dashboard.live_checks import Machine
 from profiling.workload import DTYPES, Grid, GridError, Workload
@@ -36,6 +36,8 @@ class LayerWish:
 
 def show(layers: Layers, machine: Machine | None) -> LayerWish:
     """Draws the controls and returns what they ask for."""
+    address.clean()
+    notices = st.container()
     options = options_of(layers)
     layer_notices.remember_unregistered(session.LAYER)
     st.selectbox(
@@ -63,6 +65,8 @@ def show(layers: Layers, machine: Machine | None) -> LayerWish:
         session.LAYER_BATCH_FIRST,
         "Whether the layer takes (batch, sequence, channels). Off: it takes (sequence, batch, channels).",
     )
+    with notices:
+        address.show()
     return wish(st.session_state, layers, machine)
 
 

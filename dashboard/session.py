@@ -63,6 +63,8 @@ LAYER_BATCH_FIRST = "layer_batch_first"
 
 # Kept between reruns of one session, in no URL.
 UNKNOWN_LAYERS = "unknown_layers"
+ADDRESS_COMPLAINTS = "address_complaints"
+ADDRESS_VALUES = "address_values"
 START_ERROR = "start_error"
 DRAWN = "drawn"
 

@@ -32,6 +32,7 @@ CLONE = "clone:"
 # Below this many replicates an interval is too narrow to act on, so every verdict on speed is provisional.
 MIN_REPLICATES_FOR_VERDICT = 5
 MIN_ROUNDS = 5
+MAX_CONTENDERS = 1_000
 # Eleven days: beyond it a number of seconds is a slip of the keyboard.
 MAX_SECONDS = 1_000_000
 
@@ -95,12 +96,16 @@ class SweepSettings:
         """Checks every rule once, here at the boundary, and adds the references that are needed."""
         if not isinstance(self.contenders, tuple) or not self.contenders:
             raise GridError(f"contenders must hold at least one name, not {quoted(self.contenders)}")
+        if len(self.contenders) > MAX_CONTENDERS:
+            raise GridError(f"contenders may hold up to {MAX_CONTENDERS:,} names, not {len(self.contenders):,}")
         if self.reference not in OFFICIAL:
             raise GridError(f"reference must be one of {', '.join(OFFICIAL)}, not {quoted(self.reference)}")
         needed = self._needed_references()
         object.__setattr__(self, "layers", self._found_layers())
         places = [(is_compiled(name), self.layers.get(name, name)) for name in self.contenders]
-        twice = next((name for name, place in zip(self.contenders, places, strict=True) if places.count(place) > 1), None)
+        twice = next(
+            (name for name, place in zip(self.contenders, places, strict=True) if places.count(place) > 1), None
+        )
         if twice is not None:
             raise GridError(f"contenders must name each contender once, not {quoted(twice)} twice")
         missing = tuple(name for name in needed if name not in self.contenders)
@@ -146,7 +151,9 @@ class SweepSettings:
         own = [name for name in self.contenders if is_layer(name)]
         for name in (name for name in own if name in given):
             if LayerFile.from_spec(given[name]).name != split_layer(name)[1]:
-                raise GridError(f"layers must name the same layer as the contender {quoted(name)}, not {quoted(given[name])}")
+                raise GridError(
+                    f"layers must name the same layer as the contender {quoted(name)}, not {quoted(given[name])}"
+                )
         return {name: given[name] if name in given else find_layer(name).spec for name in own}
 
     def to_dict(self) -> dict[str, Any]:

@@ -138,7 +138,8 @@ class Grid:
                 if type(value) is not type(allowed[0]) or value not in allowed:
                     raise GridError(f"{name} must be one of {', '.join(map(str, allowed))}, not {quoted(value)}")
             _require_distinct(name, getattr(self, name))
-        require_size("d_model", self.width(max(self.num_heads)))
+        if self.head_dim is not None:
+            require_size("head_dim times num_heads", self.width(max(self.num_heads)))
         require_threads(self.threads)
         require_seed(self.seed)
         require_device(self.device)

@@ -100,7 +100,7 @@ def test_swept_axes_are_those_with_several_values_sizes_first() -> None:
         ({"seq_len": (MAX_SIZE + 1,)}, "seq_len must be at most 2,147,483,647, not 2,147,483,648"),
         ({"num_heads": (2, 3, 2)}, "num_heads must name each value once, not 2 twice"),
         ({"d_model": 8, "head_dim": 4}, "d_model 8 and head_dim 4"),
-        ({"head_dim": MAX_SIZE, "num_heads": (2,)}, "d_model must be at most"),
+        ({"head_dim": MAX_SIZE, "num_heads": (2,)}, "head_dim times num_heads must be at most"),
         ({"dtype": ("float8",)}, "dtype must be one of float32, bfloat16, float16, float64, not 'float8'"),
         ({"mode": ("eval",)}, "mode must be one of inference, training, not 'eval'"),
         ({"bias": (1,)}, "bias must be one of False, True, not 1"),

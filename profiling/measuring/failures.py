@@ -25,7 +25,7 @@ _OUT_OF_MEMORY = (
 # `you tried to allocate 4398046511104 bytes`; accelerators say `Tried to allocate 20.00 GiB`, numpy `Unable to …`.
 _BYTES_ASKED_FOR = re.compile(r"tried to allocate (\d+) bytes", re.IGNORECASE)
 _SIZE_ASKED_FOR = re.compile(r"(?:tried|unable) to allocate ([\d.]+ [KMGTPE]iB)", re.IGNORECASE)
-_NOT_SUPPORTED = ("not implemented for", "not supported")
+_NOT_SUPPORTED = ("not implemented for", "not supported", "doesn't support")
 
 
 class Unavailable(Exception):

@@ -114,7 +114,8 @@ class _Session:
         try:
             self.x, weights = make_input(self.workload), make_weights(self.workload)
             self.truth_weights = AttentionWeights.of(weights)
-        except (RuntimeError, MemoryError, NotImplementedError) as error:  # no memory, or no such dtype on the device
+        # No memory, or no such dtype on the device, for which MPS has a TypeError.
+        except (RuntimeError, MemoryError, NotImplementedError, TypeError) as error:
             for name in self.names:
                 self.roster.fail(name, error, is_shared=True)
             return
