@@ -34,7 +34,8 @@ def require_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=there):
             pass
         files = [folder / name for name in (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE)]
-        locked = [path for path in files if path.exists() and not os.access(path, os.W_OK)]
+        whose = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+        locked = [path for path in files if path.exists() and not os.access(path, os.W_OK, **whose)]
     except ValueError as error:  # a null character
         raise RunError(f"{str(folder)!r} cannot be made: {error}") from error
     except OSError as error:

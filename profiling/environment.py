@@ -128,10 +128,10 @@ def commit() -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
+    # Without locks: a look must not stand in the way of a commit, nor leave a lock behind where it is ended.
+    command = ["git", "--no-optional-locks", "-C", str(ROOT), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

@@ -34,16 +34,10 @@ class FolderLock:
             reason = reason_of(error) if isinstance(error, OSError) else error
             raise RunError(f"{self._folder} cannot be made: {reason}") from error
         try:
-            import fcntl
-
-            self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._descriptor = _lock(self._folder)
         except BlockingIOError:
             self._is_ours = False
-            self.release()
             raise RunError(f"{self._folder} is being written by another sweep: give a new folder, or wait") from None
-        except (ImportError, OSError):
-            self.release()
 
     def release(self) -> None:
         """Gives the folder back."""
@@ -58,3 +52,33 @@ class FolderLock:
                 self._folder.rmdir()
             except OSError:  # it holds something: a run
                 return
+
+
+def is_free(folder: Path) -> bool:
+    """Whether nobody writes into a folder; False where that cannot be told."""
+    try:
+        descriptor = _lock(folder)
+    except BlockingIOError:
+        return False
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is not None
+
+
+def _lock(folder: Path) -> int | None:
+    """A descriptor that holds the lock, or None where folders cannot be locked; BlockingIOError where another does."""
+    try:
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except (ImportError, OSError):
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

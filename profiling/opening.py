@@ -79,7 +79,7 @@ class OpenRun:
         answer = self._claim_device()
         self._folder_lock.acquire()
         # Once more, now that nobody else can begin: while this one was starting, another may have filled the folder.
-        stored = stored_run(self.folder, resume=self._stored is not None)
+        stored = stored_run(self.folder, resume=self._stored is not None, is_locked=True)
         environment = {
             **host_environment(),
             **{k: answer[k] for k in ("torch_version", "device_name", "torch_threads")},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.folder_lock import is_free
 from profiling.measurer import SOURCE_CHANGED
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, is_here, read_rows, read_run, step_of
 from profiling.safe_files import reason_of
@@ -66,8 +68,13 @@ def _difference(before: object, after: object) -> str:
     return f"was {before!r}, now {after!r}"
 
 
-def stored_run(folder: Path, *, resume: bool) -> Run | None:
+def stored_run(folder: Path, *, resume: bool, is_locked: bool = False) -> Run | None:
     """The run to go on with, or None where the folder is free for a new one.
+
+    Args:
+        folder: where the run lies, or will lie.
+        resume: whether one is to be gone on with.
+        is_locked: whether the caller holds the folder's lock.
 
     Raises:
         RunError: a run is there and `resume` is not asked for, or the other way round, or it is still running.
@@ -86,7 +93,9 @@ def stored_run(folder: Path, *, resume: bool) -> Run | None:
         return None
     if not resume:
         raise RunError(f"{folder} already holds run {stored.run_id}: give --resume to go on with it, or a new folder")
-    if stored.state == "running":
+    # This very process may have been unable to say that it ended: the disk was full.
+    is_left_over = stored.pid == os.getpid() and is_here(stored) and (is_locked or is_free(folder))
+    if stored.state == "running" and not is_left_over:
         place = "" if is_here(stored) else " on another machine"
         whom = f"process {stored.pid}{place}, since {stored.started_at}"
         raise RunError(f"run {stored.run_id} is still running ({whom}): it cannot be resumed")

@@ -57,8 +57,8 @@ class RunWriter:
         def text_for(length: int) -> str:
             if length < known:  # nobody but us may shorten it while we write: a run that lacks rows is not finished
                 raise RunError(
-                    f"{path} has lost rows that were measured: something else cut or removed it while the sweep ran; "
-                    "`--resume` measures them again"
+                    f"{path} was cut or removed by something else while the sweep ran: what it held is lost; "
+                    "`--resume` measures the rows that are missing"
                 )
             return to_csv(columns, rows, header=length == 0)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +136,10 @@ def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_still_running_cannot_be_resumed(tmp_path: Path) -> None:
-    me = psutil.Process()
-    write_run(tmp_path, [], state="running", pid=me.pid, process_started=me.create_time())
-    with pytest.raises(RunError, match=rf"is still running \(process {os.getpid()}, since 2026-01-02T03:04:05\+00:00\)"):
+    other = psutil.Process().parent()
+    assert other is not None
+    write_run(tmp_path, [], state="running", pid=other.pid, process_started=other.create_time())
+    with pytest.raises(RunError, match=rf"is still running \(process {other.pid}, since 2026-01-02T03:04:05\+00:00\)"):
         stored_run(tmp_path, resume=True)
 
 
