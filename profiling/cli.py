@@ -11,6 +11,7 @@ from profiling.commands.check import check
 from profiling.commands.devices import devices
 from profiling.commands.export import export
 from profiling.commands.sweep import sweep
+from profiling.doctor.command import doctor
 from profiling.self_test.command import self_test
 
 
@@ -23,7 +24,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
 
 
-for command in (sweep, check, devices, self_test, export):
+for command in (sweep, check, devices, doctor, self_test, export):
     main.add_command(command)
 
 

@@ -180,6 +180,15 @@ def owner(device: str) -> Owner | None:
         os.close(fd)
 
 
+def owners() -> list[Owner]:
+    """Who measures now, on whichever device of this machine."""
+    try:
+        names = sorted(path.stem for path in _locks_folder().glob("*.lock"))
+    except (OSError, RunError):
+        return []
+    return [found for found in map(owner, names) if found is not None]
+
+
 def _read_owner(device: str) -> Owner:
     try:
         return Owner(**json.loads(_owner_path(device).read_text(encoding="utf-8")))

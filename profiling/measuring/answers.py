@@ -12,6 +12,7 @@ import torch
 from mha import check_consistency
 from profiling.check_report import error_report
 from profiling.layers import COMPILED, LayerFile
+from profiling.measuring.abilities import abilities
 from profiling.measuring.ceilings import measure_ceilings
 from profiling.measuring.contenders.known import LAYERS, NEED_WEIGHTS, source_hash, torch_dtype
 from profiling.measuring.contenders.loading import load_layer, place_of, words_of
@@ -35,6 +36,7 @@ class Answerer:
         self._marker, self._own = marker, os.getpid()
         self._handlers: dict[str, Callable[..., dict[str, Any]]] = {
             "environment": self._environment,
+            "abilities": self._abilities,
             "measure": self._measure,
             "check": self._check,
             "ceilings": self._ceilings,
@@ -76,6 +78,10 @@ class Answerer:
                 for each in available_devices()
             ],
         }
+
+    def _abilities(self) -> dict[str, Any]:
+        self._say("abilities", "")
+        return abilities()
 
     def _measure(
         self,

@@ -1,0 +1,1 @@
+"""What this machine can measure, what will disturb it, and what to do: `python -m profiling doctor`."""
