@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from profiling.cgroup_limits import memory_limit_mib, memory_room_mib, quota_cores
+from profiling.cgroup_limits import OomKills, memory_limit_mib, memory_room_mib, oom_kills, quota_cores
 
 
 @pytest.fixture
@@ -101,3 +101,41 @@ def test_room_in_the_first_version_counts_the_files_of_the_groups_below(tmp_path
 def test_where_nothing_limits_memory_its_room_is_not_known(tmp_path: Path, groups: Path, limit: str) -> None:
     plant(groups, memory__max=limit, memory__current="5")
     assert memory_room_mib(groups, own(tmp_path, "0::/")) is None
+
+
+# -- whom the kernel has ended ----------------------------------------------------------------------------------------
+
+
+def machine(tmp_path: Path, text: str = "oom_kill_other 5\noom_kill 7\n") -> Path:
+    path = tmp_path / "vmstat"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_nearest_group_that_counts_is_read_in_the_second_version(tmp_path: Path, groups: Path) -> None:
+    plant(groups / "pod" / "job", memory__events="low 0\nmax 5\noom 3\noom_kill 2\noom_group_kill 0")
+    plant(groups / "pod", memory__events="oom_kill 11")
+    found = oom_kills(groups, own(tmp_path, "0::/pod/job\n"), machine(tmp_path))
+    assert found == OomKills(2, is_of_group=True)
+
+
+def test_the_nearest_group_that_counts_is_read_in_the_first_version(tmp_path: Path, groups: Path) -> None:
+    plant(groups / "memory" / "job", memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 3")
+    plant(groups / "memory", memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 13")
+    place = own(tmp_path, "7:cpuset:/job\n4:memory:/job\n0::/\n")
+    assert oom_kills(groups, place, machine(tmp_path)) == OomKills(3, is_of_group=True)
+
+
+def test_a_container_that_sees_its_group_as_the_root_is_counted_there(tmp_path: Path, groups: Path) -> None:
+    plant(groups / "memory", memory__oom_control="oom_kill 5")
+    place = own(tmp_path, "4:memory:/docker/not-seen-here\n")
+    assert oom_kills(groups, place, machine(tmp_path)) == OomKills(5, is_of_group=True)
+
+
+@pytest.mark.parametrize("text", ["", "oom_kill", "oom_kill many", "oom_kill -1", "oom_group_kill 3"])
+def test_without_a_group_that_counts_the_machines_count_is_told_as_such(
+    tmp_path: Path, groups: Path, text: str
+) -> None:
+    plant(groups, memory__events=text)
+    assert oom_kills(groups, own(tmp_path, "0::/"), machine(tmp_path)) == OomKills(7, is_of_group=False)
+    assert oom_kills(groups, tmp_path / "none", machine(tmp_path, text)) == OomKills(0, is_of_group=False)

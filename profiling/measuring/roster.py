@@ -49,6 +49,7 @@ class Roster:
         self.names = list(source_hashes)
         self.running = ""
         self._settings, self._threads = process_settings(), threads_now()
+        self._changers: set[str] = set()
 
     def attempt(self, phase: str, name: str, step: Callable[[str], T]) -> T | None:
         """The step's result, or None where it raised: then the contender is out, and its row says why.
@@ -112,7 +113,8 @@ class Roster:
         if name not in self._own:
             return
         changed = put_back(self._settings)
-        if changed:
+        if changed and name not in self._changers:
+            self._changers.add(name)  # once: it does so at each call
             self.warn(name, f"changed its process ({changed}): put back after it")
         new = threads_now() - self._threads
         self._threads |= new

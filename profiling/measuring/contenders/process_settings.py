@@ -24,6 +24,8 @@ if sys.platform != "win32":
 
 Settings = dict[str, Any]
 
+_TOLD_LENGTH = 500
+
 
 class ProcessSpoiled(BaseException):
     """A layer did to its process what cannot be undone: the others are measured in another one."""
@@ -42,7 +44,9 @@ def put_back(before: Mapping[str, Any]) -> str:
     """
     now, settings = process_settings(), _settings()
     changed = [name for name in before if now.get(name) != before[name]]
-    told = one_line(", ".join(f"{name} {_shown(before[name])} -> {_shown(now.get(name))}" for name in changed), 300)
+    told = one_line(
+        ", ".join(f"{name} {_shown(before[name])} -> {_shown(now.get(name))}" for name in changed), _TOLD_LENGTH
+    )
     for name in changed:
         # What cannot be set raises, or is still wrong afterwards.
         with contextlib.suppress(OSError, ValueError, TypeError):
@@ -72,10 +76,14 @@ def _settings() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
     """Name → what tells the setting, and what puts it back."""
     found: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {"working folder": (_folder, os.chdir)}
     for number in sorted(signal.valid_signals()):
-        found[f"signal {int(number)}"] = (partial(signal.getsignal, number), partial(signal.signal, number))
+        found[getattr(number, "name", f"signal {int(number)}")] = (
+            partial(signal.getsignal, number),
+            partial(signal.signal, number),
+        )
     if sys.platform == "win32":
         return found
-    for name in (each for each in dir(resource) if each.startswith("RLIMIT_")):
+    limits = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]  # as NOFILE
+    for name in limits:
         kind = getattr(resource, name)
         found[name] = (partial(resource.getrlimit, kind), partial(resource.setrlimit, kind))
     for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
