@@ -67,7 +67,7 @@ def panel_values(run: Run, view: View) -> list[dict[str, Any]]:
 def label(where: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
     """Axes with their values, for a title: `heads 8 · batch size 4`; contenders under their `names`, if given."""
     return " · ".join(
-        chart_text((names or {}).get(value, value))
+        chart_text((names or {}).get(value, value), 40)
         if axis == CONTENDER
         else f"{axis_label(axis)} {chart_text(axis_value(axis, value))}"
         for axis, value in where.items()

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+# Pixels of a legend: a line of it, what stands before a name, a letter, and how wide it is on a phone.
+LINE_HEIGHT = 29
+SIGN_WIDTH = 45
+LETTER_WIDTH = 6.5
+NARROW = 350
+# So that a legend has the same room whether or not some point of a run has no number yet.
+FEWEST_LINES = 2
+
 
 def frame(figure: go.Figure, title: str, height: int, *, header: int, legend_at: int) -> None:
     """Gives a figure its title and legend.
@@ -34,3 +42,14 @@ def frame(figure: go.Figure, title: str, height: int, *, header: int, legend_at:
         hovermode="closest",
         uirevision="kept",
     )
+
+
+def legend_height(figure: go.Figure) -> int:
+    """The pixels that the legend of a figure takes on a phone, where it is the highest."""
+    lines, used = 1, 0.0
+    for trace in figure.data:
+        width = SIGN_WIDTH + LETTER_WIDTH * len(trace.name or "") if trace.showlegend else 0.0
+        if used and used + width > NARROW:
+            lines, used = lines + 1, 0.0
+        used += width
+    return LINE_HEIGHT * max(lines, FEWEST_LINES)

@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 
 from dashboard import claim_marks, dense_lines, density, formatting, hover_text
 from dashboard.axes import CONTENDER, SIZES, View, label
-from dashboard.chart_frame import frame
+from dashboard.chart_frame import frame, legend_height
 from dashboard.claim_text import claims_difference
 from dashboard.layers import names_of
 from dashboard.marks import add_marks, has_legend, is_finite
@@ -24,7 +24,8 @@ from dashboard.scales import Scale, scale_of, show_scale
 # Of every chart on the page: no other host's button, and no selection but a click.
 CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 PANEL_HEIGHT = 220
-HEADER_HEIGHT = 106
+# The chart's title, and that of the first panels.
+TITLES_HEIGHT = 48
 MAX_X_TICKS = 8
 # Room beside the first and the last point, as a part of the axis.
 EDGE = 0.14
@@ -165,10 +166,11 @@ def _finish(
         _add_line(figure, metric.line[0] * scale.factor, metric.line[1], len(shown), is_log=scale.is_log)
     _x_axes(figure, view, axes, shown)
     show_scale(figure, scale)
-    height = -(-len(shown) // _columns(shown)) * PANEL_HEIGHT + HEADER_HEIGHT
+    header = TITLES_HEIGHT + legend_height(figure)
+    height = -(-len(shown) // _columns(shown)) * PANEL_HEIGHT + header
     title = metric.title + (f", {scale.unit}" if scale.unit else "")
     figure.update_annotations(font_size=12)
-    frame(figure, title, height, header=HEADER_HEIGHT, legend_at=26)
+    frame(figure, title, height, header=header, legend_at=26)
 
 
 def _add_line(figure: go.Figure, y: float, name: str, num_panels: int, *, is_log: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import textwrap
 import unicodedata
 from collections.abc import Callable
@@ -12,11 +13,18 @@ from datetime import datetime
 from profiling import units
 
 MISSING = "–"
+# Of a text that others have written: a page of it would push away what was measured.
+MOST_LETTERS = 600
 # Letters on a line of what opens where one points at a chart.
 HOVER_WIDTH = 64
 
 _TIME_UNITS = ((1.0, "µs", 1e3), (1e3, "ms", 1.0), (math.inf, "s", 1e-3))
 _MEMORY_UNITS = ((1.0, "KiB", 1024.0), (1024.0, "MiB", 1.0), (math.inf, "GiB", 1 / 1024))
+
+# What Streamlit puts a sign in place of, escaped or not: icons, and arrows and dashes that stand alone. A letter that
+# is not seen keeps them apart.
+_SIGNS = re.compile(r":material/|:streamlit:|(?<!\S)(?:<->|<-|->|--|<=|>=|~=)(?!\S)")
+_JOINER = "\u2060"
 
 AXIS_LABELS = {
     "batch_size": "batch size",
@@ -129,9 +137,10 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def plain(text: str) -> str:
-    """Text as it is, on one line, with nothing that markdown would take for itself."""
-    line = " ".join(visible(text).split())
+def plain(text: str, most: int = MOST_LETTERS) -> str:
+    """Text as it is, on one line, with nothing that markdown would take for itself; shortened to `most` letters."""
+    line = shortened(" ".join(visible(text).split()), most)
+    line = _SIGNS.sub(lambda found: found[0][0] + _JOINER + found[0][1:], line)
     return "".join("\\" + letter if letter in "\\`*_{}[]<>()#+-.!|$~:=&@" else letter for letter in line)
 
 

@@ -5,12 +5,16 @@ A report of an older engine lacks some keys; what it does not hold has no words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.formatting import MISSING, count, error, plain, ratio
+from dashboard.formatting import MISSING, MOST_LETTERS, count, error, plain, ratio, shortened, visible
 
 Report = Mapping[str, Any]
+
+# A verdict's reason names every shape and part that failed, and all of it matters.
+MOST_LETTERS_OF_A_SENTENCE = 4_000
 
 # Icon, word and colour: never colour alone.
 VERDICTS = {
@@ -91,10 +95,12 @@ def weights_moved(report: Report) -> str:
 
 def code(name: object) -> str:
     """A name as code in markdown, whatever letters are in it."""
-    text = str(name).replace("\n", " ")
-    return f"`` {text} ``" if "`" in text else f"`{text}`"
+    text = shortened(" ".join(visible(str(name)).split()), MOST_LETTERS)
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"`{text or ' '}`"
 
 
 def sentence(text: object) -> str:
     """A sentence of the engine as markdown: it is text and nothing else, line breaks kept."""
-    return plain(str(text)).replace("\n", "  \n")
+    return "  \n".join(plain(line, MOST_LETTERS_OF_A_SENTENCE) for line in str(text).splitlines())

@@ -12,7 +12,7 @@ import streamlit as st
 from dashboard import dense_map, density, replicate_panel, sample_panel, session, takeaway
 from dashboard.axes import View, panel_values, values_of
 from dashboard.charts import CHART_CONFIG, line_chart
-from dashboard.formatting import axis_label, axis_value, count, error, plain, ratio, shortened
+from dashboard.formatting import axis_label, axis_value, count, error, plain, ratio
 from dashboard.headline_text import claim_help, headline_caption
 from dashboard.layers import file_of, name_of
 from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
@@ -35,9 +35,8 @@ MAP_TAB = "Speed-up map"
 SAMPLES_TAB = "Samples"
 TABS = (*LINE_TABS, MAP_TAB, SAMPLES_TAB, "Table")
 HEADLINES_A_ROW = 2
-# Of a list of reasons, and of each of them; what is beyond stands in the CSV.
+# What is beyond stands in the CSV.
 MOST_REASONS = 30
-MOST_LETTERS = 600
 
 
 def show(run: Run, table: pd.DataFrame, *, is_busy: bool) -> None:
@@ -185,7 +184,7 @@ def _show_unmeasured(facts: Facts) -> None:
     total = sum(number for _, _, number in lost)
     with st.expander(f"{count(total, 'row')} without numbers", icon="⚠️"):
         for status, reason, number in lost[:MOST_REASONS]:
-            told = plain(shortened(reason, MOST_LETTERS)) or "no reason was given"
+            told = plain(reason) or "no reason was given"
             st.markdown(f"**{plain(status)}**, {count(number, 'row')}: {told}")
         _tell_of_others(len(lost))
 
@@ -197,7 +196,7 @@ def _show_warnings(facts: Facts) -> None:
         return
     with st.expander(f"{count(facts.num_warned, 'row')} with warnings", icon="ℹ️"):
         for text, number in found[:MOST_REASONS]:
-            st.markdown(f"{count(number, 'row')}: {plain(shortened(text, MOST_LETTERS))}")
+            st.markdown(f"{count(number, 'row')}: {plain(text)}")
         _tell_of_others(len(found))
 
 

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard import session, store
-from dashboard.formatting import count, day_and_time, plain
+from dashboard.formatting import count, day_and_time, plain, shortened
 from profiling.runs import Run
 
 # As `new_run_id` makes them.
 _OWN_NAME = re.compile(r"\d{8}-\d{6}-([0-9a-f]{4})")
+
+# Of one condition.
+MOST_LETTERS = 80
 
 
 def show(runs: Sequence[Run], shown: Run) -> None:
@@ -52,7 +55,7 @@ def conditions(run: Run) -> str:
         f"{run.settings.time_budget_s:g} s per contender",
         f"heap {run.settings.heap}",
     ]
-    return " · ".join(parts)
+    return " · ".join(shortened(part, MOST_LETTERS) for part in parts)
 
 
 def _picked() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from dashboard.chart_frame import frame
-from dashboard.formatting import latency, ratio, time_unit
+from dashboard.formatting import chart_text, latency, ratio, time_unit
 from dashboard.layers import names_of
 from dashboard.marks import log_ticks
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
@@ -27,6 +27,8 @@ NUMBERS_HEIGHT = 24
 ROW_HEIGHT = 34
 # The axis of ratios holds this middle part of them, else one outlier would flatten all others.
 SHOWN_PART = 0.98
+# Of a name: it stands beside its box.
+MOST_LETTERS = 40
 _CLONE_SYMBOLS = ("x-thin-open", "cross-thin-open", "asterisk-open", "hash-open")
 
 
@@ -44,7 +46,7 @@ def looks_of(contenders: Sequence[str], measured: Sequence[str]) -> list[Look]:
     names = names_of(contenders)
     there = set(measured)
     found = [
-        Look(contender=each, name=names[each], style=style_of(each, order))
+        Look(contender=each, name=chart_text(names[each], MOST_LETTERS), style=style_of(each, order))
         for order, each in enumerate(contenders)
         if each in there
     ]
@@ -52,7 +54,13 @@ def looks_of(contenders: Sequence[str], measured: Sequence[str]) -> list[Look]:
     for order, each in enumerate(clones):
         symbol = _CLONE_SYMBOLS[order % len(_CLONE_SYMBOLS)]
         style = Style(color=UNRELIABLE, dash="dot", symbol=symbol)
-        found.append(Look(contender=each, name=f"clone of {names[each.removeprefix(CLONE)]}", style=style))
+        found.append(
+            Look(
+                contender=each,
+                name=f"clone of {chart_text(names[each.removeprefix(CLONE)], MOST_LETTERS)}",
+                style=style,
+            )
+        )
     return found
 
 
@@ -75,7 +83,7 @@ def times_chart(placed: pd.DataFrame, looks: Sequence[Look]) -> go.Figure:
                 mode="markers",
                 marker=_marker(look),
                 customdata=list(zip(rows["replicate"], rows["round"], map(latency, rows["latency_ms"]), strict=True)),
-                hovertemplate=f"<b>{look.name}</b>: %{{customdata[2]}}<br>replicate %{{customdata[0]}}, "
+                hovertemplate="<b>%{fullData.name}</b>: %{customdata[2]}<br>replicate %{customdata[0]}, "
                 "round %{customdata[1]}<extra></extra>",
             )
         )
@@ -133,7 +141,7 @@ def ratios_chart(ratios: pd.DataFrame, medians: Sequence[Within], looks: Sequenc
                 mode="markers",
                 marker={**_marker(look), "opacity": 0.45},
                 customdata=list(zip(rows["replicate"], rows["round"], map(ratio, rows["ratio"]), strict=True)),
-                hovertemplate=f"<b>{look.name}</b>: %{{customdata[2]}}<br>replicate %{{customdata[0]}}, "
+                hovertemplate="<b>%{fullData.name}</b>: %{customdata[2]}<br>replicate %{customdata[0]}, "
                 "round %{customdata[1]}<extra></extra>",
             )
         )
@@ -174,7 +182,7 @@ def _medians(medians: Sequence[Within], ends: pd.DataFrame, look: Look) -> go.Sc
         legendgroup=look.name,
         showlegend=False,
         text=told,
-        hovertemplate=f"<b>{look.name}</b>, %{{text}}<extra></extra>",
+        hovertemplate="<b>%{fullData.name}</b>, %{text}<extra></extra>",
     )
 
 

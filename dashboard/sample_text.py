@@ -40,14 +40,14 @@ def speedup_sentences(row: Mapping[Any, Any], replicates: pd.DataFrame, medians:
     """
     if row["status"] != "ok":
         reason = "" if pd.isna(row["status_reason"]) else f": {plain(str(row['status_reason']))}"
-        return [f"**{row['status']}**{reason}"]
+        return [f"**{plain(str(row['status']))}**{reason}"]
     if pd.isna(row["speedup"]):
         return [f"No speed-up: {plain(str(row['reference']))} was not measured here."]
     told = f"**{ratio(float(row['speedup']))}**"
     told += f", 95 % interval {plain(interval(row))}" if interval(row) else ""
     if pd.notna(row["speed_verdict"]):
         reason = "" if pd.isna(row["speed_verdict_reason"]) else f": {plain(str(row['speed_verdict_reason']))}"
-        told += f" · **{row['speed_verdict']}**{reason}."
+        told += f" · **{plain(str(row['speed_verdict']))}**{reason}."
     elif pd.notna(row["speed_verdict_reason"]):
         told += f" · {plain(str(row['speed_verdict_reason']))}."
     sentences = [told, _replicates(row, replicates, medians)]

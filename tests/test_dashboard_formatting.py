@@ -1,8 +1,15 @@
+import html
 import math
+import re
+import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dashboard import formatting as f
+from dashboard.formatting import chart_lines, chart_text, plain, shortened, visible
+from dashboard.report_text import code
 
 
 @pytest.mark.parametrize(
@@ -42,3 +49,50 @@ def test_text_from_a_file_is_no_markdown():
 
 def test_a_moment_that_is_none_is_a_dash():
     assert f.clock("yesterday") == f.clock(None) == f.day_and_time("") == "–"
+
+
+@given(st.text(max_size=80))
+def test_a_text_in_markdown_is_one_line_whose_every_sign_is_escaped(text):
+    told = plain(text)
+    assert "\n" not in told
+    assert not {unicodedata.category(letter) for letter in told.replace("\u2060", "")} & {"Cc", "Cf", "Cs"}
+    bare = re.sub(r"\\.", "", told)
+    assert not set(bare) & set("\\`*_{}[]<>()#+-.!|$~:=&@")
+    assert re.sub(r"\\(.)", r"\1", told).replace("\u2060", "") == " ".join(visible(text).split())
+
+
+@given(st.text(max_size=80))
+def test_a_text_in_a_chart_has_no_tag_and_reads_as_it_was_written(text):
+    told = chart_text(text, 200)
+    assert not set(told) & set("<>\n")
+    assert html.unescape(told) == " ".join(visible(text).split()) or len(visible(text)) > 200
+
+
+@given(st.text(max_size=300), st.integers(3, 50))
+def test_a_text_that_is_too_long_loses_its_middle(text, most):
+    told = shortened(text, most)
+    assert len(told) <= most or told == text
+    if len(text) > most:
+        before, after = told.split("…")[0], told.split("…")[-1]
+        assert text.startswith(before)
+        assert text.endswith(after)
+
+
+def test_signs_that_turn_a_text_round_are_written_as_escapes():
+    assert visible("a\u202eb\u2066\x07\n") == "a\\u202eb\\u2066\\x07\n"
+
+
+def test_a_sentence_in_a_chart_is_wrapped_before_it_is_escaped():
+    lines = chart_lines("<b>" * 40)
+    assert "".join(html.unescape(line) for line in lines) == "<b>" * 40
+    assert not any("<" in line or ">" in line for line in lines)
+
+
+@given(st.text(alphabet="`a \n", max_size=20))
+def test_a_name_as_code_never_ends_its_own_fence(name):
+    told = code(name)
+    fence = re.match("`+", told)[0]
+    inside = told[len(fence) : -len(fence)]
+    assert told.endswith(fence)
+    assert fence not in inside
+    assert "\n" not in told
