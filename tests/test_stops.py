@@ -1,0 +1,183 @@
+"""A signal at any moment of a sweep: what was measured stands, its state says the end, and the rest can be measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_runs import FakeChild, measured_points
+
+from profiling import table
+from profiling.child_process import ChildStopped
+from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.device_lock import DeviceLock, owner
+from profiling.disk_room import require_room
+from profiling.events import Ended, Event, StepStarted
+from profiling.folder_lock import FolderLock
+from profiling.progress import describe
+from profiling.run_writer import RunWriter
+from profiling.runs import read_rows, read_run
+from profiling.stopping import StopSwitch
+from profiling.sweep import sweep
+from profiling.table import load_run
+
+GRID: dict[str, Any] = {
+    "batch_size": [3],
+    "seq_len": [5],
+    "num_heads": [2],
+    "d_model": 10,
+    "device": "cpu",
+    "contenders": ["custom", "official"],
+    "time_budget_s": 0.02,
+    "quiet_wait_s": 0,
+    "replicates": 2,
+}
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """A switch takes the signals over; they are given back."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
+    """Sweeps of this test ask a child that measures nothing."""
+    FakeChild.reset()
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
+    monkeypatch.setattr(
+        "profiling.opening.host_environment", lambda: {"python_version": "3.11.7"}
+    )  # without git: quick
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    return FakeChild
+
+
+def interrupting(
+    monkeypatch: pytest.MonkeyPatch, moment: int, *, after: bool, numbers: tuple[signal.Signals, ...]
+) -> list[str]:
+    """From now on signals come before or after the `moment`-th step that a sweep takes; gives the steps taken."""
+    steps: list[str] = []
+
+    def watched(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **options: Any) -> Any:
+            steps.append(name)
+            is_now = len(steps) == moment
+            for number in numbers if is_now and not after else ():
+                signal.raise_signal(number)
+            try:
+                return run(*arguments, **options)
+            finally:
+                for number in numbers if is_now and after else ():
+                    signal.raise_signal(number)
+
+        return step
+
+    for place, names in (
+        (FakeChild, ("__init__", "ask", "close")),
+        (RunWriter, ("__init__", "update", "append_samples", "append_measurements", "keep_only")),
+        (DeviceLock, ("acquire", "release")),
+        (FolderLock, ("acquire", "release")),
+        (table, ("load_run", "report_csv", "write_aside")),
+    ):
+        for name in names:
+            monkeypatch.setattr(place, name, watched(name, getattr(place, name)))
+    monkeypatch.setattr("profiling.opening.require_room", watched("require_room", require_room))
+    return steps
+
+
+def begin(folder: Path) -> str:
+    """Runs a sweep as the command line does; returns its state, or that nothing was measured."""
+    stop = StopSwitch()
+    stop.on_signals()
+    try:
+        run = sweep(GRID, folder, stop=stop)
+    except ChildStopped:
+        return "before anything was measured"
+    assert run.state == "finished" or run.state_reason.startswith("stopped by SIG")
+    return run.state
+
+
+@pytest.mark.parametrize(
+    ("after", "numbers"), [(False, (signal.SIGTERM,)), (True, (signal.SIGINT, signal.SIGHUP))], ids=["before", "after"]
+)
+def test_a_signal_at_any_step_ends_a_sweep_in_good_order(
+    fake: type[FakeChild], tmp_path: Path, after: bool, numbers: tuple[signal.Signals, ...]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        steps = interrupting(patch, 0, after=after, numbers=numbers)
+        assert begin(tmp_path / "whole") == "finished"
+    assert len(steps) > 20
+    ends = set()
+    for moment in range(1, len(steps) + 1):
+        folder = tmp_path / str(moment)
+        with pytest.MonkeyPatch.context() as patch:
+            taken = interrupting(patch, moment, after=after, numbers=numbers)
+            end = begin(folder)
+        ends.add(end)
+        what = f"{moment}: {taken[moment - 1]}"
+        assert owner("cpu") is None, what
+        assert fake.alive == [], what
+        if end == "before anything was measured":
+            assert not folder.exists(), what
+            continue
+        run, rows = read_run(folder), read_rows(folder / "measurements.csv", MEASUREMENT_COLUMNS)
+        assert run.state == end, what
+        assert len(rows) == 2 * run.progress.done, what
+        assert list(folder.glob(".*")) == [], what
+        if moment % 5 == 0:  # it takes a while
+            fake.reset()
+            sweep({}, folder, resume=True)
+            assert len(measured_points(fake.asked)) == 2 - run.progress.done, what
+            assert read_rows(folder / "measurements.csv", MEASUREMENT_COLUMNS)[: len(rows)] == rows, what
+            assert len(load_run(folder)) == 2, what
+    assert ends == {"before anything was measured", "stopped", "finished"}
+
+
+def test_a_signal_during_the_report_of_a_finished_run_leaves_it_finished_and_says_how_to_get_the_table(
+    fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(_: object) -> str:
+        signal.raise_signal(signal.SIGTERM)
+        pytest.fail("the report was waited for")
+
+    monkeypatch.setattr(table, "report_csv", slow)
+    heard: list[Event] = []
+    stop = StopSwitch()
+    stop.on_signals()
+    run = sweep(GRID, tmp_path / "run", stop=stop, on_event=heard.append)
+    assert run.state == "finished"
+    ended = heard[-1]
+    assert isinstance(ended, Ended)
+    assert ended.report is None
+    assert describe(ended)[-1] == f"no table yet: python -m profiling export {tmp_path / 'run'}"
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["measurements.csv", "run.json", "samples.csv"]
+
+
+def test_a_large_run_that_is_stopped_is_not_waited_for_and_keeps_no_table_of_before(
+    fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("profiling.sweep.MOST_ROWS_REPORTED_AFTER_A_STOP", 5)
+    sweep(GRID, tmp_path)
+    assert (tmp_path / "report.csv").exists()
+    stop = StopSwitch()
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, StepStarted) and event.progress.replicate == 4:
+            stop.request("by hand")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "load_run", lambda _: pytest.fail("a large run was read"))
+        run = sweep({"replicates": 5}, tmp_path, resume=True, stop=stop, on_event=on_event)
+    assert (run.state, run.progress.done) == ("stopped", 3)
+    assert not (tmp_path / "report.csv").exists()
+    assert sweep({}, tmp_path, resume=True).state == "finished"
+    assert (tmp_path / "report.csv").exists()
