@@ -111,9 +111,8 @@ def remove_the_folder(y):
 
 SegfaultsInLatency = in_pass("latency", lambda y: ctypes.string_at(0))
 AbortsInMemory = in_pass("memory", lambda y: os.abort())
-ExitsInWarmUp = in_pass("warm-up", lambda y: os._exit(3))
 ForksAndDiesInCheck = in_pass("check", fork_and_die)
-InterruptsInCheck = in_pass("check", throw(KeyboardInterrupt()))
+InterruptsInWarmUp = in_pass("warm-up", throw(KeyboardInterrupt()))
 MuteInLatency = in_pass("latency", throw(Mute()))
 StickyInCheck = in_pass("check", throw(Sticky("planted")))
 MuchInWarmUp = in_pass("warm-up", throw(ValueError("\\x1b[31m\\0\\ud800\\n" + "x" * 10**7)))
