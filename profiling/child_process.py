@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from pathlib import Path
 from typing import IO, Any
@@ -32,7 +33,10 @@ PINNED_HEAP = {
 _CHILD = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from profiling.cli import main; main()"
 # From the end of a child's answers to its end.
 EXIT_LIMIT_S = 10.0
-STDERR_KEPT_LINES = 60
+# An answer is waited for in turns of so long; one that takes so much longer shows a suspension.
+TURN_S = 5.0
+SUSPENDED_S = 1.0
+STDERR_KEPT_LINES = 200
 STDERR_KEPT_LINE_BYTES = 2000
 # Tens of bytes for each raw sample; more is no answer, but something that a layer wrote in its place.
 ANSWER_MAX_BYTES = 2**28
@@ -192,15 +196,22 @@ class MeasuringChild:
         self.close()
 
     def _receive(self, limit_s: float | None) -> tuple[str, bytes]:
-        counted_s = 0.0
+        if limit_s is None:
+            return self._inbox.get()
+        left_s, counted_s = limit_s, 0.0
         while True:
+            turn_s, began = min(left_s, TURN_S), time.monotonic()
             try:
-                return self._inbox.get(timeout=limit_s)
+                return self._inbox.get(timeout=turn_s)
             except queue.Empty:
+                # A turn that took far longer than it should was none: this process, or the machine, was suspended, and
+                # the answer may have come meanwhile.
+                if time.monotonic() - began < turn_s + SUSPENDED_S:
+                    left_s -= turn_s
                 waited_s = self._marker.read().waited_s
-                if waited_s <= counted_s:
+                left_s, counted_s = left_s + waited_s - counted_s, waited_s
+                if left_s <= 0:
                     raise
-                limit_s, counted_s = waited_s - counted_s, waited_s
 
     def _kill(self) -> None:
         # With what a layer started: its group goes as a whole, also when its leader is gone already.
@@ -219,7 +230,7 @@ class MeasuringChild:
         self._kill()
         for thread in self._threads:
             thread.join(timeout=2)
-        reason = with_last_words(reason, self._stderr)
+        reason = with_last_words(reason, tuple(self._stderr))
         self.close()
         return ChildDied(status, reason, running)
 

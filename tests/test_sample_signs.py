@@ -2,7 +2,13 @@
 
 import pytest
 
-from profiling.measuring.disturbance.sample_signs import clock_warning, mode_warnings, warnings_of_rounds
+from profiling.measuring.disturbance.sample_signs import (
+    clock_warning,
+    mode_warnings,
+    stall_warnings,
+    warnings_of_rounds,
+)
+from profiling.measuring.latency import Rounds
 
 STEADY = [1.0, 1.01, 0.99] * 20
 
@@ -54,3 +60,24 @@ def test_a_clock_too_coarse_for_the_shortest_sample_is_told(shortest_s: float, s
 @pytest.mark.parametrize("shortest_s", [0.01, 4.0])
 def test_a_clock_that_steps_a_hundred_times_in_a_sample_is_fine(shortest_s: float) -> None:
     assert clock_warning(shortest_s, 1e-4) is None
+
+
+def rounds_of(times: list[float], num_calls: int) -> Rounds:
+    return Rounds(samples={"custom": times}, calls_per_sample={"custom": num_calls}, stop_reason="")
+
+
+def test_a_sample_that_spans_a_pause_is_told() -> None:
+    (told,) = stall_warnings(rounds_of([0.002, 0.002, 0.8, 0.002, 0.002], 2), ["custom"])
+    assert told.startswith("1 of 5 samples of custom took up to 400 times the median: the process stood still")
+
+
+@pytest.mark.parametrize(
+    ("times", "num_calls"),
+    [
+        ([0.002, 0.002, 0.2, 0.002, 0.002], 2),  # many times, but 0.4 s: another process had its turn
+        ([0.1, 0.1, 1.9, 0.1, 0.1], 1),  # seconds, but not so many times
+        ([0.002] * 5, 500),
+    ],
+)
+def test_a_slow_sample_is_no_pause(times: list[float], num_calls: int) -> None:
+    assert stall_warnings(rounds_of(times, num_calls), ["custom", "absent"]) == []

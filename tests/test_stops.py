@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from made_up_runs import FakeChild, measured_points
 
@@ -19,6 +24,7 @@ from profiling.disk_room import require_room
 from profiling.events import Ended, Event, StepStarted
 from profiling.folder_lock import FolderLock
 from profiling.progress import describe
+from profiling.protocol import Marker
 from profiling.run_writer import RunWriter
 from profiling.runs import read_rows, read_run
 from profiling.stopping import StopSwitch
@@ -181,3 +187,48 @@ def test_a_large_run_that_is_stopped_is_not_waited_for_and_keeps_no_table_of_bef
     assert not (tmp_path / "report.csv").exists()
     assert sweep({}, tmp_path, resume=True).state == "finished"
     assert (tmp_path / "report.csv").exists()
+
+
+# -- a suspension, for real -------------------------------------------------------------------------------------------
+
+SUSPENDED_S = 6.0
+LIMIT_S = 5
+
+
+def running_phase() -> str:
+    markers = Path(tempfile.gettempdir()).glob("mha-bench-child-*/running")
+    return next((Marker(path).read().phase for path in markers), "")
+
+
+def test_a_sweep_that_was_suspended_longer_than_a_workload_may_take_loses_no_row(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    grid = ["--batch-size", "1", "--seq-len", "5", "--num-heads", "2", "--d-model", "10", "--contenders", "official"]
+    quick = ["--device", "cpu", "--threads", "1", "--quiet-wait", "0", "--time-budget", "0.3"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "profiling", "sweep", *grid, *quick, "--time-limit", str(LIMIT_S), "--out", folder],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("point 1 "):
+                break
+        me = psutil.Process(process.pid)
+        children = [child for child in me.children(recursive=True) if "--marker" in child.cmdline()]
+        while running_phase() != "latency":
+            assert process.poll() is None
+            time.sleep(0.01)
+        for member in (me, *children):
+            member.suspend()
+        time.sleep(SUSPENDED_S)
+        for member in (*children, me):
+            member.resume()
+        process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.communicate()
+    rows = load_run(folder)
+    assert (read_run(folder).state, rows["status"].tolist()) == ("finished", ["ok"])
+    assert rows["latency_median_ms"].max() < 1e3 * SUSPENDED_S / 20, "the pause is in no median"
+    assert "the process stood still" in rows["warnings"][0]

@@ -13,6 +13,9 @@ from profiling.measuring.latency import MIN_STEPS, Rounds
 MUCH_STRAY = 0.05
 MUCH_DRIFT = 0.05
 FEW_ROUNDS = 10
+# A sample that took so many times the median, and so many seconds more, was not spent computing.
+MANY_TIMES = 20
+STALL_S = 0.5
 
 
 def warnings_of_samples(
@@ -32,6 +35,7 @@ def warnings_of_samples(
     return [
         *warnings_of_rounds(rounds.samples, reference, noise_floor),
         *mode_warnings(rounds.samples, list(dict.fromkeys([reference, name]))),
+        *stall_warnings(rounds, list(dict.fromkeys([reference, name]))),
         *(text for text in told if text is not None),
     ]
 
@@ -74,6 +78,22 @@ def mode_warnings(samples: Mapping[str, Sequence[float]], names: Sequence[str]) 
                 f"{modes.slow_share:.0%} of the times of {name} are a group of their own, {modes.apart:.0%} slower: "
                 "the median is that of the larger group (turbo, huge pages or a shared core switch so). Try "
                 "--threads 1, and add --replicates"
+            )
+    return found
+
+
+def stall_warnings(rounds: Rounds, names: Sequence[str]) -> list[str]:
+    """A sentence for each of these contenders of which a sample spans a pause of the process or the machine."""
+    found = []
+    for name in names:
+        times, num_calls = rounds.samples.get(name, []), rounds.calls_per_sample.get(name, 0)
+        median = statistics.median(times) if times else 0.0
+        stalled = [t for t in times if t > MANY_TIMES * median and (t - median) * num_calls > STALL_S]
+        if stalled:
+            found.append(
+                f"{len(stalled)} of {len(times)} samples of {name} took up to {max(stalled) / median:,.0f} times the "
+                "median: the process stood still (suspended, paused or starved). The median stands, the 95 % point "
+                "may not; measure again without"
             )
     return found
 
