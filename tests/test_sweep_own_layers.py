@@ -119,6 +119,14 @@ def test_a_layer_edited_while_the_sweep_runs_costs_its_own_rows(
     ]
     samples = load_samples(tmp_path / "run")
     assert set(samples[samples["point"] == 2]["contender"]) == {"official"}
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", fake)
+    fake.reset()
+    sweep({}, tmp_path / "run", resume=True)  # it has been put back
+    assert measured_points(fake.asked) == [7], "a row without a measurement is none"
+    rows = load_measurements(tmp_path / "run")
+    assert rows["status"].tolist() == ["ok"] * 4
+    assert not rows.duplicated(["point", "contender"]).any()
+    assert not load_samples(tmp_path / "run").duplicated(["point", "contender", "round"]).any()
 
 
 def test_a_layer_whose_file_is_missing_is_told_before_anything_starts(fake: type[FakeChild], tmp_path: Path) -> None:
