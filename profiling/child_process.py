@@ -127,8 +127,11 @@ class MeasuringChild:
             MeasuringError: the child could not serve the request; the message says why.
         """
         self._marker.begin()
-        if self.is_alive():  # what befell a process that a layer had started is not what befalls the child now
+        if (
+            self.is_alive()
+        ):  # what was said before, or befell a process that a layer had started, is not of this request
             self._oom_kills = oom_kills()
+            self._stderr.clear()
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(encode(request))

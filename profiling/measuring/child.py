@@ -7,6 +7,7 @@ loaded only after the input is watched, so that a child whose asker is gone ends
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import os
 import queue
@@ -34,6 +35,7 @@ def main(marker: Path) -> None:
     # What torch compiles is compiled anew in each child, and goes with the child's folder.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(marker.parent / "compiled")
     requests, answers = _private_descriptors()
+    faulthandler.enable(all_threads=False)  # where a signal came is part of the reason
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests, inbox, marker), daemon=True).start()
 
