@@ -15,8 +15,18 @@ from profiling.doctor.command import doctor
 from profiling.self_test.command import self_test
 
 
+def _show_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
+        from profiling.environment import own_version
+
+        click.echo(f"mha-bench, version {own_version() or 'unknown: nobody has installed this folder'}")
+        context.exit()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="mha-bench", prog_name="mha-bench")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version."
+)
 def main() -> None:
     """Is a multi-head attention layer right, and what does it cost next to torch.nn.MultiheadAttention?"""
     for stream in (sys.stdout, sys.stderr):
