@@ -71,7 +71,7 @@ def draw(
         own = compared[compared["contender"].eq(contender).fillna(False)]
         for trace in _traces(own, x, axes, down, num_rows):
             figure.add_trace(trace.update(x=across, y=rows), position + 1, 1)
-    figure.update_xaxes(type="category", showgrid=False, nticks=12)
+    figure.update_xaxes(type="category", showgrid=False, nticks=6)
     figure.update_xaxes(title={"text": axis_label(x), "standoff": 6}, row=num_maps, col=1)
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False, automargin=True, nticks=12)
     figure.update_annotations(font_size=13)

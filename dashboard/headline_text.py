@@ -27,7 +27,7 @@ def headline_caption(headline: Headline) -> str:
     parts += [f"noise floor {percent(headline.noise_floor)}"] if headline.noise_floor is not None else []
     parts += _checks(headline)
     if headline.num_unmeasured:
-        parts.append(f"{headline.num_unmeasured} not measured")
+        parts.append(f"{headline.num_unmeasured:,} not measured")
     return " · ".join(parts)
 
 
@@ -37,13 +37,13 @@ def claim(headline: Headline) -> str:
         fewest, most = headline.replicates
         return f"provisional ({count(most, 'replicate') if fewest == most else f'{fewest} to {most} replicates'})"
     total = sum(number for _, number in headline.verdicts)
-    return ", ".join(f"{verdict} at {number}" for verdict, number in headline.verdicts) + f" of {total}"
+    return ", ".join(f"{verdict} at {number:,}" for verdict, number in headline.verdicts) + f" of {total:,}"
 
 
 def claim_help(headline: Headline) -> str:
     """What the verdicts rest on: the one shape's own reason, or the rule behind each verdict that occurs."""
     lines = [
-        f"**{verdict}** at {number}: {plain(headline.reason or SPEED_RULES[verdict])}."
+        f"**{verdict}** at {number:,}: {plain(headline.reason or SPEED_RULES[verdict])}."
         for verdict, number in headline.verdicts
     ]
     if headline.noise_floor is not None:
@@ -58,9 +58,11 @@ def _checks(headline: Headline) -> list[str]:
     total, failed, apart = headline.num_checked, headline.num_failed_checks, headline.num_not_comparable
     told = []
     if failed:
-        told.append(f":red[**check not passed at {failed} of {total}**]: these do not count")
+        told.append(f":red[**check not passed at {failed:,} of {total:,}**]: these do not count")
     elif total > apart:
-        told.append(f"check passed at {total - apart} of {total}")
+        told.append(f"check passed at {total - apart:,} of {total:,}")
     if apart:
-        told.append(f"≠ not comparable at {apart} of {total} (weights have no counterpart): timed with its own weights")
+        told.append(
+            f"≠ not comparable at {apart:,} of {total:,} (weights have no counterpart): timed with its own weights"
+        )
     return told
