@@ -91,7 +91,11 @@ class MeasuringChild:
         self._oom_kills = oom_kills()
         self._is_closed = False
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _CHILD, "child", "--marker", str(Path(self._folder.name) / "running")],
+            [
+                # In UTF-8 whatever the language: torch's compiler reads sources, ours too, in the language's encoding.
+                *(sys.executable, "-P", "-X", "utf8", "-c", _CHILD, "child"),
+                *("--marker", str(Path(self._folder.name) / "running")),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from profiling import environment
+from profiling.cli import main
 from profiling.environment import (
     commit,
     cpu_name,
@@ -18,6 +22,8 @@ from profiling.environment import (
     speed_variables,
     usable_threads,
 )
+from profiling.runs import Run, list_runs
+from profiling.table import load_measurements
 
 
 def test_the_environment_names_the_machine_and_the_python() -> None:
@@ -151,3 +157,82 @@ def test_the_commit_says_whether_files_differ_from_it(tmp_path: Path, monkeypatc
 def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert commit() is None
+
+
+# -- a machine that lacks much, for real ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """No git and no compiler on the path, a home that cannot be written, a proxy that reaches nothing, plain ASCII."""
+    folder = tmp_path_factory.mktemp("bare")
+    (folder / "home").mkdir(mode=0o555)
+    return {
+        "PATH": "",
+        # Root may write anywhere but into a folder that cannot be.
+        "HOME": str(folder / "home") if os.getuid() else "/proc/nowhere",
+        "LANG": "C",
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+        "https_proxy": "http://127.0.0.1:9",
+        "TMPDIR": str(folder),
+        "MHA_BENCH_RESULTS": str(folder / "results"),
+    }
+
+
+def run(environment: dict[str, str], *arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
+    program = ["-c", code] if code else ["-m", "profiling"]
+    # The processor's first core alone, where that can be asked for.
+    one_core = (lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})) if sys.platform == "linux" else None
+    return subprocess.run(
+        [sys.executable, *program, *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=120,
+        check=False,
+        env=environment,
+        preexec_fn=one_core,
+    )
+
+
+def test_a_sweep_needs_neither_git_nor_a_home_nor_a_second_core(bare: dict[str, str]) -> None:
+    point = ["--batch-size", "3", "--seq-len", "5", "--num-heads", "2", "--d-model", "14", "--device", "cpu"]
+    how = ["--contenders", "custom,compiled:custom", "--time-budget", "0.02", "--quiet-wait", "0"]
+    done = run(bare, "sweep", *point, *how)
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = list_runs(Path(bare["MHA_BENCH_RESULTS"]))
+    assert (found.state, found.threads, found.environment["commit"]) == ("finished", 1, None)
+    status = {row["contender"]: row["status"] for row in load_measurements(results_of(bare, found)).to_dict("records")}
+    assert status == {"custom": "ok", "compiled:custom": "unavailable", "official": "ok"}
+    left = {path.name for path in Path(bare["TMPDIR"]).iterdir()}
+    assert left == {"home", "results", f"mha-bench-{os.getuid()}"}, "nothing is left but locks"
+
+
+def results_of(environment: dict[str, str], run: Run) -> Path:
+    return Path(environment["MHA_BENCH_RESULTS"]) / run.run_id
+
+
+def test_a_check_needs_none_of_them_either(bare: dict[str, str]) -> None:
+    done = run(bare, "check", "--d-model", "14", "--num-heads", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("PASS  custom\n")
+
+
+def test_the_page_is_drawn_without_them_too(bare: dict[str, str]) -> None:
+    code = (
+        "from streamlit.testing.v1 import AppTest\n"
+        f"app = AppTest.from_file({str(environment.ROOT / 'dashboard' / 'app.py')!r}, default_timeout=60).run()\n"
+        "assert not app.exception, app.exception\n"
+        "assert not app.button(key='run_sweep').disabled\n"
+    )
+    done = run(bare, code=code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_that_nobody_installed_still_says_which_program_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "own_version", lambda: None)
+    done = CliRunner().invoke(main, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, "mha-bench, version unknown: nobody has installed this folder\n")
