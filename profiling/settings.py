@@ -118,7 +118,7 @@ class SweepSettings:
         if self.heap not in HEAPS:
             raise GridError(f"heap must be one of {', '.join(HEAPS)}, not {quoted(self.heap)}")
         if not isinstance(self.anyway, bool):
-            raise GridError(f"anyway must be True or False, not {self.anyway!r}")
+            raise GridError(f"anyway must be True or False, not {quoted(self.anyway)}")
 
     @property
     def references(self) -> tuple[str, ...]:
