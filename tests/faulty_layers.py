@@ -151,6 +151,8 @@ class HoldsTheInterpreter(Right):
     """Starts what flees its session, and then never comes back to Python."""
 
     def __init__(self, d_model, num_heads):
+        import tempfile
+        tempfile.mkstemp(prefix="left-by-a-layer-")  # as a compiler does that is ended in the middle
         command = [sys.executable, "-c", "import time; time.sleep(600)", "mha-bench grandchild"]
         subprocess.Popen(command, start_new_session=True)
         subprocess.Popen(command)

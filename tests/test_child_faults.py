@@ -82,7 +82,7 @@ def grandchildren() -> list[psutil.Process]:
     for process in psutil.process_iter(["cmdline"]):
         if "mha-bench grandchild" in (process.info["cmdline"] or []):
             with contextlib.suppress(psutil.Error):
-                if process.environ().get("TMPDIR") == os.environ["TMPDIR"]:
+                if process.environ().get("TMPDIR", "").startswith(os.environ["TMPDIR"]):
                     found.append(process)
     return found
 
@@ -557,6 +557,7 @@ def test_nothing_of_a_child_outlives_a_supervisor_that_is_killed(tmp_path: Path)
     assert wait_until(lambda: not alive(pid), 20)
     assert wait_until(lambda: grandchildren() == [], 20)
     assert wait_until(lambda: not any(folder.exists() for folder in folders), 20)
+    assert list(Path(os.environ["TMPDIR"]).rglob("left-by-a-layer-*")) == []
 
 
 def alive(pid: int) -> bool:

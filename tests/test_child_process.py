@@ -66,7 +66,7 @@ def grandchildren() -> list[psutil.Process]:
         process
         for process in psutil.process_iter(["cmdline"])
         if "mha-bench grandchild" in (process.info["cmdline"] or [])
-        and process.environ().get("TMPDIR") == os.environ["TMPDIR"]
+        and process.environ().get("TMPDIR", "").startswith(os.environ["TMPDIR"])
     ]
 
 

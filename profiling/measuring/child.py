@@ -34,6 +34,8 @@ def main(marker: Path) -> None:
     offer_to_the_oom_killer()
     # What torch compiles is compiled anew in each child, and goes with the child's folder.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(marker.parent / "compiled")
+    # So do the temporary files of a compiler, or of a layer, that is ended in the middle.
+    os.environ["TMPDIR"] = str(marker.parent)
     requests, answers = _private_descriptors()
     faulthandler.enable(all_threads=False)  # where a signal came is part of the reason
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
