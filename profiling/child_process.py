@@ -52,6 +52,10 @@ class MeasuringError(Exception):
     status = "unavailable"
 
 
+class ChildNotStarted(MeasuringError):
+    """No child can be started: no room for its folder, or no more processes. Nothing can be measured as it is."""
+
+
 class ChildStopped(Exception):
     """The request was given up because someone asked to stop."""
 

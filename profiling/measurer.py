@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiling.child_process import ChildDied, ChildStopped, MeasuringChild, MeasuringError
+from profiling.child_process import ChildDied, ChildNotStarted, ChildStopped, MeasuringChild, MeasuringError
 from profiling.runs import now
 from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
@@ -45,7 +45,10 @@ class Measurer:
     def environment(self) -> dict[str, Any]:
         """What a fresh child says of the device and of torch."""
         self.renew()
-        self._child = MeasuringChild(heap=self._settings.heap, lock_fd=self.lock_fd)
+        try:
+            self._child = MeasuringChild(heap=self._settings.heap, lock_fd=self.lock_fd)
+        except OSError as error:
+            raise ChildNotStarted(f"no measuring process can be started: {error.strerror or error}") from error
         self._stop.watch(self._child)
         return self._child.ask({"request": "environment", "device": self._device}, limit_s=CHILD_START_LIMIT_S)
 
@@ -66,6 +69,8 @@ class Measurer:
         }
         try:
             return self._living_child().ask(request, limit_s=CEILINGS_LIMIT_S)
+        except ChildNotStarted:
+            raise
         except MeasuringError:
             self.renew()
             return {}
@@ -89,7 +94,7 @@ class Measurer:
                     cells |= {name: lost(death.status, f"{death.reason}, {place}") for name in left}
                 else:
                     had_unexplained_death = True
-            except ChildStopped:
+            except (ChildStopped, ChildNotStarted):  # no row of this run's: it can be gone on with
                 raise
             except MeasuringError as error:
                 cells |= {name: lost(error.status, str(error)) for name in left}

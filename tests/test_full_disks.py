@@ -18,6 +18,7 @@ from made_up_runs import FakeChild, make_row, make_workload, measured_points, wr
 
 from dashboard.jobs import Jobs
 from profiling import run_sweep
+from profiling.child_process import MeasuringError
 from profiling.device_lock import owner
 from profiling.disk_room import ROW_BYTES, SAMPLE_BYTES, SHORTEST_SAMPLE_S, needed_bytes, require_room, require_writable
 from profiling.events import Event, StepFinished
@@ -173,6 +174,29 @@ def test_a_run_that_could_not_say_its_end_is_gone_on_with_in_the_same_process(
     fake.reset()
     assert sweep({}, tmp_path, resume=True).state == "finished"
     assert measured_points(fake.asked) == GRID["seq_len"][1:]
+
+
+def test_a_sweep_that_can_start_no_process_any_more_ends_and_is_gone_on_with_later(
+    fake: type[FakeChild], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(FakeChild):
+        """The folder of temporary files is full from the second replicate on."""
+
+        def __init__(self, *, heap: str = "as-is", lock_fd: int | None = None) -> None:
+            if measured_points(FakeChild.asked):
+                raise OSError(28, "No space left on device")
+            super().__init__(heap=heap, lock_fd=lock_fd)
+
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", Full)
+    with pytest.raises(MeasuringError, match=r"^no measuring process can be started: No space left on device$"):
+        sweep({**GRID, "replicates": 2}, tmp_path)
+    assert read_run(tmp_path).state == "failed"
+    assert load_measurements(tmp_path)["status"].tolist() == ["ok"] * 14
+    assert_nothing_is_left(fake)
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
+    fake.reset()
+    assert sweep({}, tmp_path, resume=True).state == "finished"
+    assert measured_points(fake.asked) == GRID["seq_len"]
 
 
 def test_a_report_that_cannot_be_written_leaves_a_finished_run_finished(
