@@ -12,7 +12,7 @@ import psutil
 
 from profiling.runs import RunError
 
-_LEFT_OVER = re.compile(r"\..+\.(\d{1,10})\.tmp")
+_LEFT_OVER = re.compile(r"\.(?:run\.json|(?:measurements|samples|report)\.csv)\.(\d{1,9})\.tmp")
 
 
 def write_aside(path: Path, text: str) -> None:
@@ -79,7 +79,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_left_over(folder: Path) -> None:
-    """Removes what processes that were ended in the middle of `write_aside` have left in a folder."""
+    """Removes what processes that were ended in the middle of `write_aside` have left in a run's folder."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             found = _LEFT_OVER.fullmatch(path.name)

@@ -208,7 +208,7 @@ def test_what_was_being_written_aside_when_the_power_went_is_removed_at_the_next
     dead.wait()
     write_run(tmp_path, [make_row()])
     names = [f".run.json.{dead.pid}.tmp", f".report.csv.{dead.pid}.tmp", f".run.json.{os.getpid()}.tmp"]
-    kept = [".mine.tmp", f".report.csv.{os.getppid()}.tmp"]
+    kept = [".mine.tmp", f".mine.{dead.pid}.tmp", f".report.csv.{os.getppid()}.tmp", ".run.json.99999999999.tmp"]
     for name in [*names, *kept]:
         (tmp_path / name).write_text("half", encoding="utf-8")
     RunWriter(tmp_path, make_run())
