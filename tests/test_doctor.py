@@ -9,7 +9,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from test_child_faults import make_memory_group
 
 from profiling.device_lock import DeviceLock, Owner, owners
 from profiling.doctor import examination
@@ -412,3 +413,19 @@ def test_where_torch_cannot_be_loaded_it_says_so_with_status_1(tmp_path: Path) -
     assert (first["kind"], first["severity"]) == ("can", "problem")
     assert first["text"].startswith("torch gives no answer: ")
     assert told["facts"]["host"]["python_version"]
+
+
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    yield from make_memory_group(110)
+
+
+def test_a_containers_limit_counts_and_torch_that_breaks_it_is_told(small_group: Path, tmp_path: Path) -> None:
+    def join() -> None:
+        (small_group / "cgroup.procs").write_text(str(os.getpid()))
+
+    done = doctor("--json", before=join, TMPDIR=str(tmp_path), MHA_BENCH_RESULTS=str(tmp_path))
+    assert (done.returncode, done.stderr) == (1, "")
+    texts = [finding["text"] for finding in json.loads(done.stdout)["findings"] if finding["severity"] == "problem"]
+    assert any("torch gives no answer: ended by the kernel's out-of-memory killer" in text for text in texts)
+    assert any("of memory free within the container's limit of 110 MiB" in text for text in texts)
