@@ -16,6 +16,8 @@ _OWN_NAME = re.compile(r"\d{8}-\d{6}-([0-9a-f]{4})")
 
 # Of one condition.
 MOST_LETTERS = 80
+# Of folders that hold no readable run; the others are counted.
+MOST_FOLDERS = 5
 
 
 def show(runs: Sequence[Run], shown: Run) -> None:
@@ -31,6 +33,20 @@ def show(runs: Sequence[Run], shown: Run) -> None:
         label_visibility="collapsed",
     )
     st.caption(plain(conditions(shown)))
+
+
+def show_unreadable(folders: Sequence[tuple[str, str]]) -> None:
+    """Names the folders of runs that cannot be read, each with its reason, in a quiet line; nothing where all can."""
+    if folders:
+        st.caption(unreadable(folders))
+
+
+def unreadable(folders: Sequence[tuple[str, str]]) -> str:
+    """The same in markdown."""
+    hold = "holds" if len(folders) == 1 else "hold"
+    named = "; ".join(f"{plain(name, MOST_LETTERS)} ({plain(reason)})" for name, reason in folders[:MOST_FOLDERS])
+    others = f"; and {len(folders) - MOST_FOLDERS:,} more" if len(folders) > MOST_FOLDERS else ""
+    return f"{count(len(folders), 'folder')} among the results {hold} a run that cannot be read: {named}{others}."
 
 
 def label(run: Run) -> str:

@@ -6,7 +6,6 @@ names `matmul_gflop_per_s` (by element type) and `copy_gb_per_s`, and under `mea
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,8 @@ KEY = "ceilings"
 SHARE = 0.03
 MIN_SECONDS = 0.1
 MAX_SECONDS = 1.0
+# GFLOP/s, GB/s: what lies outside was not measured, and may be no number to reckon with.
+_SLOWEST, _FASTEST = 1e-9, 1e15
 
 
 def ceilings_seconds(sweep_s: float) -> float:
@@ -60,7 +61,7 @@ def _better(one: object, other: object) -> float | None:
 
 def _rate(value: object) -> float | None:
     # From a file that someone may have edited.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _SLOWEST <= value <= _FASTEST:
         return None
     return float(value)
 

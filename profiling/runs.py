@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,8 +21,10 @@ from typing import Any
 
 import psutil
 
-from profiling.columns import READABLE_VERSIONS, RUN_STATES, SCHEMA_VERSION, Column, names
+from profiling.columns import READABLE_VERSIONS, SCHEMA_VERSION, Column, names
 from profiling.host import host_mark
+from profiling.quoted import quoted
+from profiling.run_fields import require_fields, require_shallow, without_broken_letters
 from profiling.settings import SweepSettings
 from profiling.workload import Grid, GridError
 
@@ -32,6 +35,9 @@ RUN_FILE = "run.json"
 MEASUREMENTS_FILE = "measurements.csv"
 SAMPLES_FILE = "samples.csv"
 REPORT_FILE = "report.csv"
+
+# One with the longest grid, a thousand layers and years of resumptions is a few.
+MAX_RUN_FILE_BYTES = 64 * 2**20
 
 # How long a run that another machine writes may be silent before it counts as ended: longer than most workloads take.
 ELSEWHERE_PATIENCE_S = 3600.0
@@ -80,13 +86,14 @@ class Run:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
-        """The run that `values` describes; a missing name raises KeyError, a broken rule GridError or TypeError."""
-        _require_types(values)
+        """The run that `values` describes; what breaks a rule raises GridError or TypeError."""
+        require_fields(values)
         known = {field.name for field in dataclasses.fields(cls)}
         fields = {name: value for name, value in values.items() if name in known}
         fields["grid"] = Grid.from_dict(values["grid"])
         fields["settings"] = SweepSettings.from_dict(values["settings"])
         fields["progress"] = Progress(**values["progress"])
+        fields["environment"] = without_broken_letters(values["environment"])
         return cls(**fields)
 
 
@@ -112,26 +119,51 @@ def read_run(folder: Path) -> Run:
     Raises:
         RunError: the folder holds no run, or one that this version cannot read; the message says why.
     """
-    path = folder / RUN_FILE
+    return as_it_is(read_run_file(folder / RUN_FILE))
+
+
+def read_run_file(path: Path) -> Run:
+    """What `run.json` says, whether or not its process still lives.
+
+    Raises:
+        RunError: there is none, or one that this version cannot read; the message says why.
+    """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(_text_of(path))
     except FileNotFoundError:
-        raise RunError(f"{folder} holds no run: there is no {RUN_FILE} in it") from None
+        raise RunError(f"{path.parent} holds no run: there is no {path.name} in it") from None
     except (OSError, ValueError, RecursionError) as error:  # unreadable, no text, no JSON, or JSON beyond all measure
         raise RunError(f"{path} cannot be read: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
-    if version not in READABLE_VERSIONS:
+    if type(version) is int and version > SCHEMA_VERSION:
+        later = f"a later version of this program (schema version {quoted(version)})"
+        raise RunError(f"{path} was written by {later}: update it to read this run")
+    if type(version) is not int or version not in READABLE_VERSIONS:
         readable = " and ".join(map(str, READABLE_VERSIONS))
-        raise RunError(f"{path} has schema version {version!r}; this program reads versions {readable}")
+        raise RunError(f"{path} has schema version {quoted(version)}; this program reads versions {readable}")
     try:
-        run = Run.from_dict(values)
-    except (KeyError, TypeError, AttributeError, GridError) as error:
+        require_shallow(values)
+        return Run.from_dict(values)
+    except (TypeError, GridError) as error:
         raise RunError(f"{path} is not a run as this program writes it: {error}") from error
+
+
+def as_it_is(run: Run) -> Run:
+    """The run, told as stopped where it claims to be running and nothing measures it any more."""
     if run.state == "running" and not _is_measured(run):
         return dataclasses.replace(
             run, state="stopped", state_reason="its process ended without a word; `--resume` measures what is missing"
         )
     return run
+
+
+def _text_of(path: Path) -> str:
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+        raise OSError("it is no file")
+    if found.st_size > MAX_RUN_FILE_BYTES:
+        raise OSError(f"it is larger than any {RUN_FILE}: {found.st_size:,} bytes")
+    return path.read_text(encoding="utf-8")
 
 
 def is_here(run: Run) -> bool:
@@ -159,18 +191,6 @@ def is_alive(pid: int, process_started: float) -> bool:
         return False
 
 
-def list_runs(results: Path | None = None) -> list[Run]:
-    """The readable runs in a results folder, the newest first; folders that hold none are passed over."""
-    runs = []
-    folders = [entry for entry in _entries(results or results_dir()) if RUN_ID_PATTERN.fullmatch(entry.name)]
-    for folder in folders:
-        try:
-            runs.append(dataclasses.replace(read_run(folder), run_id=folder.name))
-        except RunError:
-            continue
-    return sorted(runs, key=lambda run: run.started_at, reverse=True)
-
-
 def find_run_folder(run_id: str, results: Path | None = None) -> Path:
     """The folder of a run inside `results`, or inside `results_dir()`.
 
@@ -181,7 +201,8 @@ def find_run_folder(run_id: str, results: Path | None = None) -> Path:
         raise RunError(f"run id must consist of letters, digits, - and _, not {run_id!r}")
     results = results or results_dir()
     folder = results / run_id
-    if not folder.is_dir() or folder.resolve().parent != results.resolve():
+    # Not Path.is_dir, which raises where a folder above must not be looked into.
+    if not os.path.isdir(folder) or folder.resolve().parent != results.resolve():
         raise RunError(f"there is no run {run_id} in {results}")
     return folder
 
@@ -210,36 +231,9 @@ def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:
         raise RunError(f"{path} is not a table as this program writes it: {error}") from error
 
 
-def _require_types(values: Mapping[str, Any]) -> None:
-    kinds: dict[type | tuple[type, ...], tuple[str, ...]] = {
-        str: ("run_id", "state", "state_reason", "started_at", "updated_at", "device"),
-        int: ("threads", "pid"),
-        (int, float): ("process_started",),
-        dict: ("grid", "settings", "environment", "sources", "progress"),
-    }
-    for kind, names_ in kinds.items():
-        for name in names_:
-            if not isinstance(values[name], kind):
-                raise TypeError(f"{name} must not be {values[name]!r}")
-    if not isinstance(values.get("host", ""), str):
-        raise TypeError(f"host must not be {values['host']!r}")
-    for name in ("done", "total", "replicate"):
-        if type(values["progress"].get(name)) is not int:
-            raise TypeError(f"progress must hold a whole number {name}, not {values['progress'].get(name)!r}")
-    if values["state"] not in RUN_STATES:
-        raise TypeError(f"state must be one of {', '.join(RUN_STATES)}, not {values['state']!r}")
-
-
 def step_of(row: Mapping[str, str]) -> tuple[int, int] | None:
     """The (replicate, point) that a row belongs to, or None where its cells are no numbers."""
     try:
         return int(row["replicate"]), int(row["point"])
     except ValueError:
         return None
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return [entry for entry in folder.iterdir() if entry.is_dir()]
-    except OSError:
-        return []

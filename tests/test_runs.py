@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import psutil
 import pytest
 from made_up_runs import make_row, make_run, write_run
 
+from profiling import run_list, runs
 from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.run_list import Listing, list_runs
 from profiling.run_writer import to_csv
 from profiling.runs import (
     MEASUREMENTS_FILE,
@@ -19,13 +22,13 @@ from profiling.runs import (
     RunError,
     find_run_folder,
     is_alive,
-    list_runs,
     new_run_id,
     read_rows,
     read_run,
+    read_run_file,
     results_dir,
 )
-from profiling.table import load_run
+from profiling.table import load_run, report_csv
 
 
 def edit_run(folder: Path, **changes: Any) -> None:
@@ -77,17 +80,23 @@ def test_bytes_that_are_no_text_are_told_as_unreadable(tmp_path: Path) -> None:
         read_run(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["[]", "3", "null", "{}", '{"schema_version": 3}', '{"schema_version": "2"}'])
-def test_another_schema_version_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "3", "null", "{}", *(f'{{"schema_version": {version}}}' for version in ('"2"', "true", "2.0", "0", "[2]"))],
+)
+def test_what_is_no_schema_version_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text, encoding="utf-8")
     with pytest.raises(RunError, match="this program reads versions 1 and 2"):
         read_run(tmp_path)
 
 
-def test_a_whole_run_of_a_later_schema_version_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_a_later_schema_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
     edit_run(write_run(tmp_path, [make_row()]), schema_version=3)
-    with pytest.raises(RunError, match="has schema version 3; this program reads versions 1 and 2"):
+    told = r"was written by a later version of this program \(schema version 3\): update it to read this run"
+    with pytest.raises(RunError, match=told):
         read_run(tmp_path)
+    with pytest.raises(RunError, match=told):
+        load_run(tmp_path)
 
 
 def as_version_1(folder: Path, *, lacking: str | None = None) -> Path:
@@ -137,15 +146,70 @@ def test_a_table_of_schema_version_1_that_lacks_one_of_its_columns_is_refused(tm
         {"pid": None, "state": "running"},
         {"process_started": "yesterday", "state": "running"},
         {"started_at": 7},
+        {"ended_at": 7},
+        {"host": ["here"]},
+        {"threads": True},
+        {"threads": 10**4000},
+        {"threads": 0},
+        {"pid": 1.5},
+        {"device": "../../etc"},
         {"environment": []},
         {"sources": None},
+        {"progress": {"done": -1, "total": 4, "replicate": 1}},
+        {"progress": {"done": 5, "total": 4, "replicate": 1}},
+        {"progress": {"done": 1, "total": 10**400, "replicate": 1}},
+        {"progress": {"done": 1, "total": 4, "replicate": 1, "label": 3}},
+        {"progress": {"done": 1, "total": 4, "replicate": 1, "seconds_left": "3"}},
+        {"progress": {"done": 1, "total": 4, "replicate": 1, "seconds_left": math.inf}},
+        {"progress": {"done": 1, "total": 4, "replicate": 1, "seconds_left": 10**400}},
+        {"progress": {"done": 1, "total": 4, "replicate": 1, "percent": 3}},
+        {"settings": {"contenders": ["custom"], "replicates": 10**4000}},
+        {"settings": {"contenders": [["custom"]]}},
+        {"settings": {"contenders": ["custom-of-tomorrow"]}},
+        {"settings": {"colour": "red"}},
+        {"grid": {"dtype": ["float4"]}},
+        {"grid": {"seq_len": 10**4000}},
+        {"grid": {"seq_len": [[[]]]}},
     ],
 )
 def test_a_file_that_is_not_a_run_is_told_in_a_sentence(tmp_path: Path, changes: dict[str, Any]) -> None:
     write_run(tmp_path, [])
     edit_run(tmp_path, **changes)
-    with pytest.raises(RunError, match="is not a run as this program writes it"):
+    with pytest.raises(RunError, match="is not a run as this program writes it") as found:
         read_run(tmp_path)
+    assert len(str(found.value)) < 600, "a person reads it"
+
+
+def test_lists_in_lists_beyond_all_measure_are_told(tmp_path: Path) -> None:
+    write_run(tmp_path, [])
+    nested: list[Any] = []
+    for _ in range(100):
+        nested = [nested]
+    edit_run(tmp_path, environment={"ceilings": nested})
+    with pytest.raises(RunError, match="more than 50 deep in each other"):
+        read_run(tmp_path)
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.json")
+    with pytest.raises(RunError, match="it is no file"):
+        read_run(tmp_path)
+
+
+def test_a_file_larger_than_any_is_not_read(tmp_path: Path) -> None:
+    write_run(tmp_path, [])
+    os.truncate(tmp_path / "run.json", 2**40)  # a hole: it takes no room
+    with pytest.raises(RunError, match=r"larger than any run\.json: 1,099,511,627,776 bytes"):
+        read_run(tmp_path)
+
+
+def test_halves_of_letters_in_an_environment_do_no_harm(tmp_path: Path) -> None:
+    write_run(tmp_path, [make_row()])
+    path = tmp_path / "run.json"
+    path.write_text(path.read_text().replace("Made-up Processor", r"Made-up \ud800 Processor"))
+    table = load_run(tmp_path)
+    assert table["device_name"].tolist() == ["Made-up ? Processor"]
+    assert report_csv(table).encode()
 
 
 def test_a_file_that_lacks_a_field_is_told_in_a_sentence(tmp_path: Path) -> None:
@@ -166,11 +230,61 @@ def test_runs_are_listed_newest_first_and_what_is_none_is_passed_over(tmp_path: 
     (tmp_path / "empty").mkdir()
     write_run(tmp_path / "with a space", [])
     (tmp_path / "file").write_text("", encoding="utf-8")
-    assert [run.run_id for run in list_runs(tmp_path)] == ["newer", "older"]
+    found = list_runs(tmp_path)
+    assert [run.run_id for run in found.runs] == ["newer", "older"]
+    assert [name for name, _ in found.unreadable] == ["broken", "with a space"]
+
+
+def test_a_folder_with_something_of_a_run_that_cannot_be_read_is_named_with_its_reason(tmp_path: Path) -> None:
+    for name in ("cut", "later", "lost"):
+        write_run(tmp_path / name, [make_row()])
+    (tmp_path / "cut" / "run.json").write_text('{"schema_version": 2', encoding="utf-8")
+    edit_run(tmp_path / "later", schema_version=7)
+    (tmp_path / "lost" / "run.json").unlink()
+    (tmp_path / "self-test-made-up").mkdir()
+    (tmp_path / "self-test-made-up" / "self-test.json").write_text("{}", encoding="utf-8")
+    found = dict(list_runs(tmp_path).unreadable)
+    assert list(found) == ["cut", "later", "lost"]
+    assert found["cut"].startswith("run.json cannot be read: Expecting")
+    assert found["later"].startswith("run.json was written by a later version of this program (schema version 7)")
+    assert found["lost"] == "holds no run: there is no run.json in it"
+
+
+def test_a_run_that_does_not_say_when_it_began_is_the_oldest_and_time_zones_are_heeded(tmp_path: Path) -> None:
+    moments = {"b": "2026-01-01T01:00:00+02:00", "a": "2025-12-31T23:30:00+00:00", "d": "yesterday", "c": "2024-01-01"}
+    for name, moment in moments.items():
+        write_run(tmp_path / name, [], started_at=moment)
+    assert [run.run_id for run in list_runs(tmp_path).runs] == ["a", "b", "c", "d"]
+
+
+def test_a_listed_run_is_read_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(run_list, "read_run_file", lambda path: read.append(path.parent.name) or read_run_file(path))
+    me = psutil.Process()
+    for name in ("one", "two"):
+        write_run(tmp_path / name, [], state="running", pid=me.pid, process_started=me.create_time())
+    (tmp_path / "two" / "run.json").write_text("{", encoding="utf-8")
+    assert list_runs(tmp_path) == list_runs(tmp_path)
+    assert sorted(read) == ["one", "two"]
+    write_run(tmp_path / "two", [], state="stopped")
+    assert {run.run_id: run.state for run in list_runs(tmp_path).runs} == {"one": "running", "two": "stopped"}
+    monkeypatch.setattr(runs, "is_alive", lambda *_: False)
+    assert {run.run_id: run.state for run in list_runs(tmp_path).runs} == {"one": "stopped", "two": "stopped"}
+    assert sorted(read) == ["one", "two", "two"]
+
+
+def test_no_more_files_are_remembered_than_are_meant_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_list, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(run_list, "_remembered", {})
+    for number in range(7):
+        write_run(tmp_path / f"run-{number}", [])
+    for _ in range(2):
+        assert len(list_runs(tmp_path).runs) == 7
+        assert len(run_list._remembered) == 3
 
 
 def test_no_results_folder_means_no_runs(tmp_path: Path) -> None:
-    assert list_runs(tmp_path / "none") == []
+    assert list_runs(tmp_path / "none") == Listing()
 
 
 def test_a_run_is_found_by_its_name(tmp_path: Path) -> None:
@@ -194,6 +308,12 @@ def test_a_link_out_of_the_results_folder_is_not_followed(tmp_path: Path) -> Non
     (results / "link").symlink_to(tmp_path / "outside")
     with pytest.raises(RunError, match="there is no run link"):
         find_run_folder("link", results)
+    assert list_runs(results) == Listing(unreadable=(("link", "it is a link out of this folder"),))
+    (results / "link").unlink()
+    (results / "link").symlink_to(results / "link")
+    with pytest.raises(RunError, match="there is no run link"):
+        find_run_folder("link", results)
+    assert list_runs(results) == Listing()
 
 
 def test_run_ids_are_plain_names_and_differ(tmp_path: Path) -> None:
@@ -208,7 +328,7 @@ def test_the_results_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert results_dir() == tmp_path
     write_run(tmp_path / "mine", [])
     assert find_run_folder("mine") == tmp_path / "mine"
-    assert [run.run_id for run in list_runs()] == ["mine"]
+    assert [run.run_id for run in list_runs().runs] == ["mine"]
     monkeypatch.delenv("MHA_BENCH_RESULTS")
     assert results_dir().name == "results"
 

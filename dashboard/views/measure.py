@@ -19,7 +19,8 @@ from dashboard import (
 )
 from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
-from profiling.runs import RunError, list_runs, results_dir
+from profiling.run_list import list_runs
+from profiling.runs import RunError, results_dir
 
 # Between a phone and a wide screen three columns are too many: the check goes below. On a phone the columns stand below
 # each other, and what was measured comes first. And while the page redraws itself, Streamlit shows a Stop of its own,
@@ -42,7 +43,8 @@ STYLE = """
 
 def show() -> None:
     """Draws the view from top to bottom, left to right."""
-    runs = list_runs(results_dir())
+    listing = list_runs(results_dir())
+    runs = listing.runs
     watched = progress_panel.look(runs)
     running = watched.run if watched and watched.run and watched.run.state == "running" else None
     checks = services.live_checks()
@@ -65,7 +67,7 @@ def show() -> None:
         start_panel.show(wish, checks.machine, is_busy=watched is not None)
     with middle:
         # Containers, so that each part stays in its place whatever stands above it.
-        complaint, picker, progress, result = (st.container() for _ in range(4))
+        complaint, picker, progress, result, passed_over = (st.container() for _ in range(5))
     if choice.complaint:
         complaint.warning(plain(choice.complaint))
     with progress:
@@ -77,6 +79,8 @@ def show() -> None:
             run_picker.show(runs, run)
         with result:
             result_panel.show(run, table, is_busy=watched is not None)
+    with passed_over:
+        run_picker.show_unreadable(listing.unreadable)
     with right:
         check_panel.show(wish, running, None if running is None else store.table_of(running))
 
