@@ -129,6 +129,7 @@ class _Walk:
         if not self._has_work():
             self._walk()  # what no layer can be is told as well
             return
+        self._drop_report()
         self._measure_ceilings()
         self._walk()
         with contextlib.suppress(ChildStopped):  # every point is measured: there is nothing left to stop
@@ -181,10 +182,7 @@ class _Walk:
         self.measurer.renew()
 
     def _report(self) -> None:
-        """Writes the table and tells the end; without a table where nobody would wait for it, or it cannot be written.
-
-        A report of before is taken away then: it would pass for one of all that is measured by now.
-        """
+        """Writes the table and tells the end; without a table where none can be written or nobody is to wait for it."""
         report: Path | None = None
         num_rows = len(self.done) * len(self.settings.contenders)
         try:
@@ -192,9 +190,13 @@ class _Walk:
                 report = self._write_report()
         finally:
             if report is None:
-                with contextlib.suppress(OSError):
-                    (self.folder / REPORT_FILE).unlink(missing_ok=True)
+                self._drop_report()
             self.tell(Ended(self.writer.run, self.folder, report))
+
+    def _drop_report(self) -> None:
+        """Takes a report of before away: it would pass for one of all that is measured by now."""
+        with contextlib.suppress(OSError):
+            (self.folder / REPORT_FILE).unlink(missing_ok=True)
 
     def _write_report(self) -> Path | None:
         try:

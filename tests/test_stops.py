@@ -177,6 +177,8 @@ def test_a_large_run_that_is_stopped_is_not_waited_for_and_keeps_no_table_of_bef
     stop = StopSwitch()
 
     def on_event(event: Event) -> None:
+        if isinstance(event, StepStarted):
+            assert not (tmp_path / "report.csv").exists(), "whatever ends this sweep, no table lacks its rows"
         if isinstance(event, StepStarted) and event.progress.replicate == 4:
             stop.request("by hand")
 
