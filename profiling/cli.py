@@ -11,21 +11,14 @@ from profiling.commands.check import check
 from profiling.commands.devices import devices
 from profiling.commands.export import export
 from profiling.commands.sweep import sweep
+from profiling.commands.version import show_version
 from profiling.doctor.command import doctor
 from profiling.self_test.command import self_test
 
 
-def _show_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
-    if is_asked and not context.resilient_parsing:
-        from profiling.environment import own_version
-
-        click.echo(f"mha-bench, version {own_version() or 'unknown: nobody has installed this folder'}")
-        context.exit()
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version."
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show the version."
 )
 def main() -> None:
     """Is a multi-head attention layer right, and what does it cost next to torch.nn.MultiheadAttention?"""

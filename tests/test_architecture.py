@@ -19,6 +19,7 @@ PRINTERS = {
     "profiling/commands/check.py",
     "profiling/commands/devices.py",
     "profiling/commands/export.py",
+    "profiling/commands/version.py",
     "profiling/doctor/command.py",
     "profiling/exits.py",
     "profiling/progress.py",
