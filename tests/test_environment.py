@@ -22,7 +22,7 @@ from profiling.environment import (
     speed_variables,
     usable_threads,
 )
-from profiling.runs import Run, list_runs
+from profiling.runs import read_run
 from profiling.table import load_measurements
 
 
@@ -203,16 +203,13 @@ def test_a_sweep_needs_neither_git_nor_a_home_nor_a_second_core(bare: dict[str, 
     how = ["--contenders", "custom,compiled:custom", "--time-budget", "0.02", "--quiet-wait", "0"]
     done = run(bare, "sweep", *point, *how)
     assert (done.returncode, done.stderr) == (0, "")
-    (found,) = list_runs(Path(bare["MHA_BENCH_RESULTS"]))
+    (folder,) = Path(bare["MHA_BENCH_RESULTS"]).iterdir()
+    found = read_run(folder)
     assert (found.state, found.threads, found.environment["commit"]) == ("finished", 1, None)
-    status = {row["contender"]: row["status"] for row in load_measurements(results_of(bare, found)).to_dict("records")}
+    status = {row["contender"]: row["status"] for row in load_measurements(folder).to_dict("records")}
     assert status == {"custom": "ok", "compiled:custom": "unavailable", "official": "ok"}
     left = {path.name for path in Path(bare["TMPDIR"]).iterdir()}
     assert left == {"home", "results", f"mha-bench-{os.getuid()}"}, "nothing is left but locks"
-
-
-def results_of(environment: dict[str, str], run: Run) -> Path:
-    return Path(environment["MHA_BENCH_RESULTS"]) / run.run_id
 
 
 def test_a_check_needs_none_of_them_either(bare: dict[str, str]) -> None:
