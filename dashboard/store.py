@@ -12,11 +12,17 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.jobs import Job, sweep_on
+from dashboard.newest import Newest
 from dashboard.sample_store import SampleFile
 from profiling.device_lock import Owner
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, find_run_folder, read_run, results_dir
 from profiling.table import load_measurements, load_run
 
+# How many runs may be looked at by turns, in several tabs, without being read again.
+TABLES_KEPT = 8
+MEASUREMENTS_KEPT = 4
+
+Stamp = tuple[int, int, int] | None
 # Who holds the device for a sweep, and when a run's folder last changed.
 Traces = tuple[Owner | None, int]
 
@@ -64,13 +70,17 @@ def pick(run_id: str | None) -> None:
 
 
 def table_of(run: Run) -> pd.DataFrame:
-    """The run's table as `load_run` gives it."""
-    return _load(str(folder_of(run)), size_of(run), run.state)
+    """The run's table as `load_run` gives it; whoever adds columns to it has them alone."""
+    folder = folder_of(run)
+    # All of `run.json` would not do: it changes with every workload that is begun.
+    stamp = (_stamp(folder / MEASUREMENTS_FILE), run.state, run.settings, run.environment)
+    return _tables().of(str(folder), stamp, lambda: load_run(folder)).copy(deep=False)
 
 
 def replicates_of(run: Run, point: int) -> pd.DataFrame:
     """The rows of a point as measured, one per replicate and contender."""
-    rows = _load_measurements(str(folder_of(run)), size_of(run))
+    folder = folder_of(run)
+    rows = _measurements().of(str(folder), _stamp(folder / MEASUREMENTS_FILE), lambda: load_measurements(folder))
     return rows[rows["point"] == point]
 
 
@@ -102,16 +112,24 @@ def size_of(run: Run) -> int:
         return 0
 
 
-@st.cache_data(show_spinner=False, max_entries=16)
-def _load(folder: str, size: int, state: str) -> pd.DataFrame:
-    del size, state  # what the answer depends on beside the folder's name
-    return load_run(folder)
+def _stamp(path: Path) -> Stamp:
+    """What changes when a file does, whether rows came, it was replaced, or someone edited it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-@st.cache_data(show_spinner=False, max_entries=4)
-def _load_measurements(folder: str, size: int) -> pd.DataFrame:
-    del size
-    return load_measurements(folder)
+# Of a sweep that goes on every look is at a longer file: what was made of a shorter one would only take memory.
+@st.cache_resource(show_spinner=False)
+def _tables() -> Newest[pd.DataFrame]:
+    return Newest(TABLES_KEPT)
+
+
+@st.cache_resource(show_spinner=False)
+def _measurements() -> Newest[pd.DataFrame]:
+    return Newest(MEASUREMENTS_KEPT)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8)
