@@ -82,8 +82,9 @@ def show(run: Run, table: pd.DataFrame, point: Point) -> None:
         return
     number = int(rows["point"].iloc[0])
     try:
-        samples = store.samples_of(run, number)
+        # In this order: samples are written before the rows that are made of them.
         replicates = store.replicates_of(run, number)
+        samples = store.samples_of(run, number)
     except RunError as error:
         st.error(f"The samples cannot be shown: {plain(str(error))}.")
         return
@@ -91,9 +92,12 @@ def show(run: Run, table: pd.DataFrame, point: Point) -> None:
     placed = sample_ratios.laid_out(samples)
     ratios = sample_ratios.ratios_of(placed, references)
     medians = sample_ratios.within(ratios)
+    lost = sample_text.missing(replicates, samples)
     if samples.empty:
         st.info("No raw samples of this point are kept in the run's folder.")
     else:
+        if lost:
+            st.warning(lost)
         _show_charts(run, rows, placed, ratios, medians)
     _show_words(rows, replicates, medians)
 

@@ -11,6 +11,10 @@ from dashboard.claim_text import interval
 from dashboard.formatting import count, digits, latency, percent, plain, ratio
 from dashboard.layers import names_of
 from dashboard.sample_ratios import Within
+from profiling.runs import SAMPLES_FILE
+
+# Of the contenders and replicates that have lost samples; the others are counted.
+MOST_LOST = 6
 
 # What a sample table tells of a contender: the column, its heading, and how its value is written.
 _CONDITIONS = (
@@ -114,6 +118,36 @@ def commands(rows: pd.DataFrame) -> dict[str, list[str]]:
         if pd.notna(command):
             found.setdefault(str(command), []).append(names[contender])
     return found
+
+
+def missing(replicates: pd.DataFrame, samples: pd.DataFrame) -> str:
+    """Where fewer samples are kept than were measured, in markdown; empty where all are there.
+
+    Args:
+        replicates: the point's rows as measured, one per replicate and contender.
+        samples: its samples.
+    """
+    kept = samples.groupby(["replicate", "contender"]).size().to_dict()
+    measured = replicates[replicates["num_samples"].notna() & replicates["status"].eq("ok")]
+    rows = [
+        (contender, replicate, kept.get((replicate, contender), 0), number)
+        for contender, replicate, number in zip(
+            measured["contender"], measured["replicate"], measured["num_samples"], strict=True
+        )
+    ]
+    lost = [row for row in rows if row[2] < row[3]]
+    if not lost:
+        return ""
+    names = names_of(replicates["contender"])
+    told = [
+        f"{there:,} of the {number:,} of {plain(names[contender])} in replicate {replicate}"
+        for contender, replicate, there, number in lost[:MOST_LOST]
+    ]
+    others = f", and fewer in {count(len(lost) - MOST_LOST, 'more row')}" if len(lost) > MOST_LOST else ""
+    return (
+        f"{SAMPLES_FILE} does not hold all samples any more: {', '.join(told)}{others}. What is drawn here is of those "
+        "that are left; the table was made of all."
+    )
 
 
 def takeaway(rows: pd.DataFrame, samples: pd.DataFrame) -> str:

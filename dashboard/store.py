@@ -16,6 +16,7 @@ from dashboard.newest import Newest
 from dashboard.sample_store import SampleFile
 from profiling.device_lock import Owner
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, find_run_folder, read_run, results_dir
+from profiling.settings import CLONE
 from profiling.table import load_measurements, load_run
 
 # How many runs may be looked at by turns, in several tabs, without being read again.
@@ -85,8 +86,10 @@ def replicates_of(run: Run, point: int) -> pd.DataFrame:
 
 
 def samples_of(run: Run, point: int) -> pd.DataFrame:
-    """The raw samples of a point: replicate, contender, round, `latency_ms`."""
-    return _sample_file(str(folder_of(run))).of_point(point)
+    """The raw samples of a point: replicate, contender, round, `latency_ms`; of what the run measured alone."""
+    samples = _sample_file(str(folder_of(run))).of_point(point)
+    known = {*run.settings.contenders, *(f"{CLONE}{name}" for name in run.settings.references)}
+    return samples[samples["contender"].isin(known)].reset_index(drop=True)
 
 
 def folder_of(run: Run) -> Path:

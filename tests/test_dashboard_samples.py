@@ -2,6 +2,7 @@
 
 import csv
 import math
+import os
 
 import pandas as pd
 import pytest
@@ -9,7 +10,7 @@ from dashboard_samples import make_run, point_rows, sample_rows, without_numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard import sample_charts, sample_panel, sample_store, sample_text
+from dashboard import sample_charts, sample_panel, sample_store, sample_text, store
 from dashboard.sample_charts import looks_of, ratios_chart, shown_range, spread_chart, times_chart
 from dashboard.sample_ratios import laid_out, ratios_of, thinned, within
 from dashboard.sample_store import SampleFile
@@ -101,7 +102,47 @@ def test_a_sample_that_is_no_time_is_left_out(tmp_path):
     assert list(written(tmp_path / "r", rows).of_point(1)["latency_ms"]) == [3.0]
 
 
-@given(run_id=st.text(min_size=1, max_size=9).filter(lambda text: text == " ".join(text.split())), point=st.integers(1))
+def test_a_sample_counts_once_and_one_of_no_round_not_at_all(tmp_path):
+    rows = [row(1, number=1), row(1, number=1, latency_ms=5.0), row(1, number=2, latency_ms=3.0)]
+    rows += [row(1, number=number, latency_ms=7.0) for number in (0, -1, 1.5, 10**30, "1e400", "")]
+    rows += [row(1, replicate=replicate, number=3, latency_ms=11.0) for replicate in (0, 10**15)]
+    assert list(written(tmp_path / "r", rows).of_point(1)["latency_ms"]) == [2.0, 3.0]
+
+
+def test_a_file_that_was_edited_in_its_place_is_read_anew(tmp_path):
+    file = written(tmp_path / "r", [row(1), row(2, number=3), row(2, number=5)])
+    assert len(file.of_point(2)) == 2
+    path = tmp_path / "r" / SAMPLES_FILE
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "something longer than a line of the file\n", *lines[1:]]))
+    assert (len(file.of_point(1)), len(file.of_point(2))) == (1, 2)
+    path.write_text("".join([*lines[:2], lines[2].replace("r,1,2", "r,1,1"), lines[3]]))  # as long as at first
+    assert list(file.of_point(2)["round"]) == [5], "never a sample of another point"
+
+
+@pytest.mark.parametrize("damage", ['"', 'r,1,1,cus"tom,1,2.0', 'r,1,1,"custom,1,2.0', 'a"b,"c', "\r", "\0,\0"])
+def test_a_damaged_line_costs_itself_alone(tmp_path, damage):
+    whole = to_csv(SAMPLE_COLUMNS, [row(1, number=number) for number in (1, 2, 3)], header=True)
+    lines = whole.splitlines(keepends=True)
+    (tmp_path / SAMPLES_FILE).write_text("".join([*lines[:2], damage + "\n", *lines[2:]]), newline="")
+    found = SampleFile(tmp_path).of_point(1)
+    assert list(found.loc[found["contender"] == "custom", "round"]) == [1, 2, 3]
+
+
+def test_a_folder_or_a_pipe_in_place_of_the_file_is_told(tmp_path):
+    os.mkfifo(tmp_path / SAMPLES_FILE)
+    with pytest.raises(RunError, match="it is no file"):
+        SampleFile(tmp_path).of_point(1)
+    (tmp_path / SAMPLES_FILE).unlink()
+    (tmp_path / SAMPLES_FILE).mkdir()
+    with pytest.raises(RunError, match="it is no file"):
+        SampleFile(tmp_path).of_point(1)
+
+
+@given(
+    run_id=st.text(min_size=1, max_size=9).filter(lambda text: text == " ".join(text.split())),
+    point=st.integers(1, 10**18 - 1),
+)
 def test_a_line_s_place_is_read_whatever_the_run_is_called(run_id, point):
     try:
         line = to_csv(SAMPLE_COLUMNS, [row(point) | {"run_id": run_id}], header=False).encode()
@@ -280,6 +321,41 @@ def test_the_command_of_a_point_is_told_once_with_whom_it_measures(folder):
     }
     apart = sample_text.commands(rows.assign(repeat_command=["a", "b"]))
     assert apart == {"a": ["custom"], "b": ["official"]}
+
+
+def test_samples_that_were_lost_since_they_were_measured_are_told_with_whose_they_are(tmp_path):
+    changes = {(point, name): {"num_samples": 13} for point in range(1, 7) for name in ("custom", "official")}
+    changes[(2, "custom")] = without_numbers("oom", "3 GiB asked for")
+    make_run(tmp_path / "r", grid=GRID, settings=SETTINGS, num_rounds=13, changes=changes)
+    measured, file = load_measurements(tmp_path / "r"), SampleFile(tmp_path / "r")
+
+    def told(point, lost=()):
+        return sample_text.missing(measured[measured["point"] == point], file.of_point(point).drop(index=list(lost)))
+
+    assert [told(point) for point in range(1, 7)] == [""] * 6
+    found = file.of_point(1)
+    gone = found.index[(found["contender"] == "official") & (found["replicate"] == 2)][:4]
+    assert told(1, gone).startswith(
+        "samples.csv does not hold all samples any more: 9 of the 13 of official in replicate 2. What is drawn"
+    )
+    assert "0 of the 13 of custom in replicate 1, 0 of the 13 of official in replicate 1" in told(1, found.index)
+    assert told(2, file.of_point(2).index).count("of the 13") == 3, "nothing was lost of a row that was not measured"
+
+
+def test_more_losses_than_have_room_are_counted(tmp_path):
+    run = make_run(tmp_path / "r", grid=GRID, settings=SweepSettings(contenders=("custom", "official"), replicates=5))
+    measured = load_measurements(tmp_path / run.run_id)
+    told = sample_text.missing(measured[measured["point"] == 1], SampleFile(tmp_path / "r").of_point(1))
+    assert told.count("of the 31 of") == 6
+    assert ", and fewer in 4 more rows." in told
+
+
+def test_a_name_that_the_run_did_not_measure_is_no_contender(tmp_path, monkeypatch):
+    monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path))
+    run = make_run(tmp_path / "r", grid=GRID, settings=SETTINGS, num_rounds=3)
+    path = tmp_path / "r" / SAMPLES_FILE
+    path.write_text(path.read_text().replace("1,1,custom,1,", "1,1,dustom,1,"))
+    assert set(store.samples_of(run, 1)["contender"]) == {"custom", "official", "clone:official"}
 
 
 def test_the_takeaway_says_the_medians(folder, found):
