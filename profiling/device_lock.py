@@ -17,10 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 from filelock import lock_descriptor, unlock_descriptor
 
-from profiling.runs import RunError, is_alive, now
+from profiling.runs import RunError, is_alive, now, own_start
 from profiling.safe_files import reason_of, write_aside
 
 # A live check takes well under this; a sweep waits for it.
@@ -125,7 +124,7 @@ class DeviceLock:
                 started_at=now(),
                 run_id=run_id,
                 folder=None if folder is None else str(folder.resolve()),
-                process_started=psutil.Process().create_time(),
+                process_started=own_start(),
             )
             write_aside(_owner_path(self.device), json.dumps(dataclasses.asdict(mine)))
         except BaseException:

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,24 @@ def host_environment() -> dict[str, Any]:
         "kernel": platform.release(),
         "libc": " ".join(platform.libc_ver()).strip() or None,
         "cpu_name": cpu_name(),
-        "num_cores": psutil.cpu_count(logical=False),
-        "num_threads": psutil.cpu_count(logical=True),
+        "num_cores": _told(lambda: psutil.cpu_count(logical=False)),
+        "num_threads": _told(lambda: psutil.cpu_count(logical=True)),
         "usable_threads": usable_threads(),
         "quota_cores": quota_cores(),
-        "memory_mib": psutil.virtual_memory().total // 2**20,
+        "memory_mib": _told(lambda: psutil.virtual_memory().total // 2**20),
         "memory_limit_mib": memory_limit_mib(),
         **clock_facts(),
         "nvidia_driver": nvidia_driver(),
         "variables": speed_variables(os.environ),
         "commit": commit(),
     }
+
+
+def _told(ask: Callable[[], int | None]) -> int | None:
+    try:
+        return ask()
+    except (psutil.Error, OSError, RuntimeError, NotImplementedError):  # no /proc, or none that may be read
+        return None
 
 
 def own_version() -> str | None:

@@ -76,10 +76,13 @@ def require_room_for_check(workload: Workload, device: str) -> None:
 def free_memory_mib(device: str = "cpu") -> float | None:
     """Memory that a measuring process may take: what the system has left, or the container's limit where that is less.
 
-    None for a device with memory of its own.
+    None for a device with memory of its own, and where neither is told.
     """
     if device.partition(":")[0] in DEVICES_WITH_OWN_MEMORY:
         return None
-    free = psutil.virtual_memory().available / MIB
     room = memory_room_mib()
+    try:
+        free = psutil.virtual_memory().available / MIB
+    except (psutil.Error, OSError):  # no /proc, or none that may be read
+        return room
     return free if room is None else min(free, room)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-import psutil
 
 from profiling.ceilings import kept_ceilings
 from profiling.device_lock import DeviceLock, require_locks
@@ -21,7 +20,7 @@ from profiling.layers import source_hash
 from profiling.measurer import Measurer
 from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
 from profiling.run_writer import RunWriter
-from profiling.runs import Progress, Run, now
+from profiling.runs import Progress, Run, now, own_start
 from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
 from profiling.workload import Grid, Workload
@@ -97,7 +96,6 @@ class OpenRun:
             require_room(self.folder, self.settings, self._missing())
         here = environment.get("commit") if is_missing else None  # else nothing will be measured here
         environment["commit"] = commits_measured_at(stored, here)
-        process = psutil.Process()
         run = Run(
             run_id=self.folder.resolve().name,
             state="running",
@@ -112,8 +110,8 @@ class OpenRun:
             environment=environment,
             sources={name: (answer["sources"] | self._own_sources)[name] for name in self.settings.contenders},
             progress=Progress(done=len(self.done), total=num_steps),
-            pid=process.pid,
-            process_started=process.create_time(),
+            pid=os.getpid(),
+            process_started=own_start(),
             host=host_mark(),
         )
         if stored is not None:

@@ -182,6 +182,14 @@ def _is_measured(run: Run) -> bool:
     return silent_s < ELSEWHERE_PATIENCE_S
 
 
+def own_start() -> float:
+    """When this process began, in seconds since 1970; 0 where the system does not tell."""
+    try:
+        return float(psutil.Process().create_time())
+    except (psutil.Error, OSError):  # no /proc, or none that may be read
+        return 0.0
+
+
 def is_alive(pid: int, process_started: float) -> bool:
     """Whether that very process (not a later one with its number) still runs."""
     try:

@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -22,7 +24,8 @@ from profiling.environment import (
     speed_variables,
     usable_threads,
 )
-from profiling.runs import read_run
+from profiling.memory_estimate import free_memory_mib
+from profiling.runs import own_start, read_run
 from profiling.table import load_measurements
 
 
@@ -233,3 +236,32 @@ def test_a_folder_that_nobody_installed_still_says_which_program_it_is(monkeypat
     monkeypatch.setattr(environment, "own_version", lambda: None)
     done = CliRunner().invoke(main, ["--version"])
     assert (done.exit_code, done.stdout) == (0, "mha-bench, version unknown: nobody has installed this folder\n")
+
+
+def test_a_system_whose_counters_cannot_be_read_is_told_as_far_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hidden(*_: object, **__: object) -> int:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/meminfo")
+
+    for name in ("virtual_memory", "cpu_count", "Process"):
+        monkeypatch.setattr(psutil, name, hidden)
+    told = host_environment()
+    assert (told["memory_mib"], told["num_cores"], told["num_threads"]) == (None, None, None)
+    assert told["python_version"] == platform.python_version()
+    assert own_start() == 0.0
+    monkeypatch.setattr("profiling.memory_estimate.memory_room_mib", lambda: None)
+    assert free_memory_mib() is None
+    monkeypatch.setattr("profiling.memory_estimate.memory_room_mib", lambda: 7.0)
+    assert free_memory_mib() == 7.0
+
+
+def test_a_sweep_runs_where_the_system_hides_its_counters(tmp_path: Path) -> None:
+    hide = ["unshare", "--mount", "sh", "-c"]
+    if shutil.which("unshare") is None or subprocess.run([*hide, "mount -t tmpfs none /proc"], check=False).returncode:
+        pytest.skip("nothing can be mounted here; the twin above runs everywhere")
+    point = "--batch-size 3 --seq-len 5 --num-heads 2 --d-model 14 --device cpu --contenders official"
+    sweep = f"{sys.executable} -m profiling sweep {point} --time-budget 0.02 --out {tmp_path / 'run'}"
+    done = subprocess.run(
+        [*hide, f"mount -t tmpfs none /proc && {sweep}"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert load_measurements(tmp_path / "run")["status"].tolist() == ["ok"]

@@ -28,17 +28,18 @@ def others_measure(facts: Facts) -> Iterator[Finding]:
 def others_compute(facts: Facts) -> Iterator[Finding]:
     """Other processes, and other guests of the host, that take the processors now."""
     torch = facts.torch or {}
-    cores = facts.host.get("num_threads") or 1
+    cores = facts.host.get("num_threads")
+    of_all = f" of {cores} logical processors" if cores else " logical processors"
     taken, stolen = torch.get("taken_cores"), torch.get("stolen_cores")
     if taken is not None and taken < SOME_CORES:
-        yield disturbs("ok", f"others take {max(0.0, taken):.1f} of {cores} logical processors now")
+        yield disturbs("ok", f"others take {max(0.0, taken):.1f}{of_all} now")
     elif taken is not None:
         yield disturbs(
             _much(taken),
-            f"others take {taken:.1f} of {cores} logical processors now",
+            f"others take {taken:.1f}{of_all} now",
             "close them (`top` names them), or let a sweep wait for quiet with --quiet-wait",
         )
-    elif facts.load is not None and facts.load > cores / 2:
+    elif facts.load is not None and cores and facts.load > cores / 2:
         yield disturbs(
             "note",
             f"the load of the last minute is {facts.load:.1f} on {cores} logical processors",
