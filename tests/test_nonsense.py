@@ -22,6 +22,7 @@ from dashboard.live_checks import LiveChecks
 from dashboard.presets import DEFAULTS
 from profiling import run_sweep
 from profiling.cli import main
+from profiling.commands.check import _check_workload
 from profiling.commands.sweep import _parse_options
 from profiling.measuring.failures import failure
 from profiling.parsing import parse_sizes
@@ -239,11 +240,11 @@ TEXT_OPTIONS = [
 ]
 
 
-def assert_is_a_sentence(error: str, argument: str) -> None:
+def assert_is_a_sentence(error: str, argument: str, *others: str) -> None:
     assert error.isprintable()
     assert len(error) < 600
     about_layers = ("a layer", "there is no file", "the file ", "'")
-    assert error.startswith((argument, *(about_layers if argument == "contenders" else ()))), error
+    assert error.startswith((argument, *others, *(about_layers if argument == "contenders" else ()))), error
     assert "not " in error or "cannot" in error or "no file" in error
 
 
@@ -254,6 +255,25 @@ def test_any_text_in_any_option_gives_a_grid_or_one_sentence(option: str, text: 
         split_options(_parse_options({option: text}))
     except GridError as error:
         assert_is_a_sentence(str(error), option)
+
+
+CHECK = {
+    **{"d_model": "64", "num_heads": "4", "batch_size": "2", "seq_len": "8", "seed": "42"},
+    **{"dtype": "float32", "device": "cpu", "bias": False, "causal": False},
+}
+
+
+@pytest.mark.parametrize(
+    "option", ["contender", "d_model", "num_heads", "batch_size", "seq_len", "seed", "dtype", "device"]
+)
+@given(text=ANY_TEXT)
+def test_any_text_in_any_option_of_a_check_gives_a_workload_or_one_sentence(option: str, text: str) -> None:
+    texts = CHECK if option == "contender" else {**CHECK, option: text}
+    try:
+        _check_workload(text if option == "contender" else "custom", texts)
+    except GridError as error:
+        known = {"contender": "contenders", "num_heads": "d_model"}
+        assert_is_a_sentence(str(error).replace("contender ", "contenders ", 1), known.get(option, option), option)
 
 
 @pytest.mark.parametrize(
