@@ -206,7 +206,7 @@ def find_run_folder(run_id: str, results: Path | None = None) -> Path:
         RunError: the id is not a plain name, or there is no such folder.
     """
     if not RUN_ID_PATTERN.fullmatch(run_id):
-        raise RunError(f"run id must consist of letters, digits, - and _, not {run_id!r}")
+        raise RunError(f"run id must consist of letters, digits, - and _, not {quoted(run_id)}")
     results = results or results_dir()
     folder = results / run_id
     # Not Path.is_dir, which raises where a folder above must not be looked into.

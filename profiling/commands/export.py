@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ def export(run: Path, out: Path | None) -> None:
     from profiling.table import write_report
 
     try:
-        click.echo(write_report(run if run.is_dir() else find_run_folder(str(run)), out))
+        # Not Path.is_dir, which raises where a name is too long, or a folder above must not be looked into.
+        click.echo(write_report(run if os.path.isdir(run) else find_run_folder(str(run)), out))
     except RunError as error:
         exit_with(str(error), EXIT_FAILED)
