@@ -23,7 +23,7 @@ def grid_of(num_points: int, *, lengths: int = 50) -> Grid:
         lengths: how many sequence lengths it sweeps.
     """
     others = num_points // lengths
-    heads = max(number for number in (1, 2, 5, 10) if others % number == 0)
+    heads = max(number for number in (1, 2, 5, 10) if others % number == 0 and (number == 1 or number < others))
     return Grid(
         seq_len=tuple(16 * step for step in range(1, lengths + 1)),
         batch_size=tuple(range(1, others // heads + 1)),
@@ -52,6 +52,6 @@ def many_runs(results: Path, num_runs: int = 500, num_points: int = 50) -> None:
         began = first + timedelta(hours=number) - timedelta(hours=num_runs)
         make_run(
             results / f"{began:%Y%m%d-%H%M%S}-{number:04x}",
-            grid=grid_of(num_points, lengths=10),
+            grid=grid_of(num_points, lengths=5),
             started_at=began.isoformat(timespec="seconds"),
         )

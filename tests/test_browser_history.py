@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(MAY_SKIP, reason="needs Debian's chromium"),
 ]
 
-LENGTHS, POINTS = 130, 130 * 30
+LENGTHS, POINTS = 130, 130 * 4
 # What text becomes where something takes it for more: links are those that its addresses spell out themselves.
 MARKUP = (
     "img[src*=elsewhere], [href^=javascript], .katex, .stApp del, [data-testid=stMarkdown] h1, svg image[href*=http]"
@@ -49,7 +49,7 @@ def test_a_big_run_opens_is_drawn_and_answers(watched, big):
     expect(watched.locator(".js-plotly-plot .heatmaplayer image").first).to_be_attached()
     assert watched.locator(".js-plotly-plot .heatmap-label").count() == 0
     watched.get_by_role("tab", name="Table").click()
-    expect(watched.get_by_test_id("stDataFrame")).to_be_visible()
+    expect(watched.get_by_test_id("stTabs").get_by_test_id("stDataFrame")).to_be_visible()
     pages = -(-POINTS * 4 // PAGE_ROWS)
     page = watched.get_by_role("spinbutton", name=re.compile(f"Page, of {pages}"))
     page.fill(str(pages))
@@ -75,7 +75,7 @@ def test_hostile_texts_are_shown_as_texts_and_nothing_of_them_runs(watched, host
     for tab, drawn in (
         ("Speed-up map", ".heatmaplayer"),
         ("Samples", ".boxlayer"),
-        ("Table", "[data-testid=stDataFrame]"),
+        ("Table", "[data-testid=stTabs] [data-testid=stDataFrame]"),
     ):
         watched.get_by_role("tab", name=tab).click()
         expect(watched.locator(drawn).first).to_be_attached()

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import psutil
 from browser_server import CHROMIUM, FLAGS, Server
 from made_up_history import deep_run, many_runs, wide_run
-from playwright.sync_api import BrowserContext, Page, TimeoutError, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, TimeoutError, sync_playwright
 
 HISTORIES = ("wide", "deep", "many")
 NUM_TRIES = 3
@@ -141,11 +141,7 @@ def choose(page: Page, label: str, *options: str) -> Callable[[], object]:
 
     def act() -> None:
         option = page.get_by_role("option", name=options[state["next"] % len(options)], exact=True)
-        for _ in range(3):  # a page that moves under the pointer shuts the list again
-            page.get_by_role("combobox", name=label, exact=True).click()
-            with contextlib.suppress(TimeoutError):
-                option.click(timeout=700)
-                break
+        pick(page.get_by_role("combobox", name=label, exact=True), option)
         state["next"] += 1
 
     return act
@@ -155,11 +151,22 @@ def other_run(page: Page) -> Callable[[], object]:
     state = {"next": 1}
 
     def act() -> None:
-        page.locator(".st-key-run_choice").get_by_role("combobox").click()
-        page.get_by_role("option").nth(state["next"] % 2).click()
+        pick(
+            page.locator(".st-key-run_choice").get_by_role("combobox"),
+            page.get_by_role("option").nth(state["next"] % 2),
+        )
         state["next"] += 1
 
     return act
+
+
+def pick(box: Locator, option: Locator) -> None:
+    """Clicks on an option of a list, which a page that moves under the pointer shuts again."""
+    for _ in range(5):
+        box.click()
+        with contextlib.suppress(TimeoutError):
+            option.click(timeout=700)
+            return
 
 
 def fill(page: Page, text: str) -> None:
