@@ -19,7 +19,9 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float,
     if len(values) < 2:
         raise ValueError(f"values must hold at least two numbers, not {len(values)}")
     centre = statistics.fmean(values)
-    half = t_quantile(level, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    # Not statistics.stdev, which reckons in fractions: fifty times as slow, and no nearer for numbers of like size.
+    deviation = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
+    half = t_quantile(level, len(values) - 1) * deviation / math.sqrt(len(values))
     return centre - half, centre + half
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profiling.layers import is_layer
 from profiling.settings import SweepSettings
-from profiling.workload import Grid, GridError, Workload
+from profiling.workload import MAX_SIZE, Grid, GridError, Workload
+
+# What a command begins with, in this order.
+SIZES = ("batch_size", "seq_len", "num_heads", "d_model")
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def sweep_arguments(
@@ -88,6 +94,36 @@ def repeat_command_of_row(row: Mapping[str, Any], settings: SweepSettings) -> st
         return repeat_command(Workload.from_dict(workload), row["contender"], row["reference"], settings)
     except GridError:  # no such point: the file was edited
         return None
+
+
+def repeat_commands(table: pd.DataFrame, settings: SweepSettings) -> list[str | None]:
+    """The command of each row of a table, as `repeat_command_of_row` gives it."""
+    fields = list(Workload.__dataclass_fields__)
+    needed = [*SIZES, *(name for name in fields if name not in SIZES), "contender", "reference"]
+    columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in needed]
+    # What differs in its sizes alone is made once: there may be 100,000 rows.
+    tails: dict[tuple[Any, ...], str | None] = {}
+    commands = []
+    for row in zip(*columns, strict=True):
+        sizes, kind = row[: len(SIZES)], row[len(SIZES) :]
+        if kind not in tails:
+            smallest = dict(zip(needed, (*(1 for _ in SIZES), *kind), strict=True))
+            whole = repeat_command_of_row(smallest, settings)
+            tails[kind] = None if whole is None else whole.removeprefix(_head(*(1 for _ in SIZES)))
+        tail = tails[kind]
+        commands.append(None if tail is None or not all(map(_is_size, sizes)) else _head(*sizes) + tail)
+    return commands
+
+
+def _head(batch_size: int, seq_len: int, num_heads: int, d_model: int) -> str:
+    return (
+        f"python -m profiling sweep --batch-size {batch_size} --seq-len {seq_len} --num-heads {num_heads} "
+        f"--d-model {d_model}"
+    )
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and 1 <= value <= MAX_SIZE
 
 
 def _list(values: Iterable[object]) -> str:

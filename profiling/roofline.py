@@ -6,6 +6,7 @@ the lower of the two roofs is `min(matmul_gflop_per_s, arithmetic_intensity · c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,18 +14,28 @@ import pandas as pd
 
 from profiling.ceilings import ceilings_of
 from profiling.costs import arithmetic_intensity
+from profiling.typed_columns import typed
 from profiling.workload import Workload
 
 # Beyond it neither caches nor a busy moment explain it.
 IMPOSSIBLE = 3.0
-COLUMNS = ("arithmetic_intensity", "matmul_gflop_per_s", "copy_gb_per_s", "roofline_fraction", "warnings")
+COLUMNS = {
+    "arithmetic_intensity": "float",
+    "matmul_gflop_per_s": "float",
+    "copy_gb_per_s": "float",
+    "roofline_fraction": "float",
+    "warnings": "text",
+}
 
 
 def with_roofline(table: pd.DataFrame, environment: Mapping[str, Any]) -> pd.DataFrame:
     """A run's table with the columns that follow from its rows' shapes and the ceilings in its environment."""
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    cells = [roofline_cells(row, environment) for row in rows]
-    added = {name: pd.Series([each[name] for each in cells], table.index, dtype=object) for name in COLUMNS}
+    needed = (*Workload.__dataclass_fields__, "status", "achieved_gflop_per_s", "warnings")
+    columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in needed]
+    ceilings = {dtype: ceilings_of(environment, dtype) for dtype in set(columns[needed.index("dtype")])}
+    rows = (dict(zip(needed, row, strict=True)) for row in zip(*columns, strict=True))
+    cells = [_cells(row, *ceilings[row["dtype"]]) for row in rows]
+    added = {name: typed([each[name] for each in cells], kind) for name, kind in COLUMNS.items()}
     return table.assign(**added)
 
 
@@ -34,7 +45,10 @@ def roofline_cells(row: Mapping[Any, Any], environment: Mapping[str, Any]) -> di
     A row above its roof keeps its number, and is warned of: the roof is too low. Not so a causal one, whose operations
     are counted in full whether they are done or not.
     """
-    matmul, copy = ceilings_of(environment, row["dtype"])
+    return _cells(row, *ceilings_of(environment, row["dtype"]))
+
+
+def _cells(row: Mapping[Any, Any], matmul: float | None, copy: float | None) -> dict[str, Any]:
     intensity = _intensity(row) if row["status"] == "ok" else None
     fraction = warning = None
     if intensity is not None and matmul is not None and copy is not None:
@@ -77,11 +91,15 @@ def warning_of(fraction: float, *, is_memory: bool) -> str | None:
 
 
 def _intensity(row: Mapping[Any, Any]) -> float | None:
-    fields = {name: row[name] for name in Workload.__dataclass_fields__}
+    fields = tuple(row[name] for name in Workload.__dataclass_fields__)
     needed = ("batch_size", "seq_len", "num_heads", "d_model", "dtype", "mode", "bias")
-    if any(fields[name] is None for name in needed):
-        return None
+    return None if any(row[name] is None for name in needed) else _intensity_of(fields)
+
+
+@functools.lru_cache(maxsize=1024)
+def _intensity_of(fields: tuple[Any, ...]) -> float | None:
+    # Kept for the contenders of a point, which stand next to each other.
     try:
-        return arithmetic_intensity(Workload.from_dict(fields))
+        return arithmetic_intensity(Workload(**dict(zip(Workload.__dataclass_fields__, fields, strict=True))))
     except KeyError:  # an element type that this version does not know
         return None

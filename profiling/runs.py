@@ -6,9 +6,7 @@ contender, `samples.csv` the raw times behind them. `run_writer` writes them.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 import os
 import re
@@ -22,6 +20,7 @@ from typing import Any
 import psutil
 
 from profiling.columns import READABLE_VERSIONS, SCHEMA_VERSION, Column, names
+from profiling.csv_rows import CsvRows, NotThisTable
 from profiling.host import host_mark
 from profiling.quoted import quoted
 from profiling.run_fields import require_fields, require_shallow, without_broken_letters
@@ -218,25 +217,14 @@ def find_run_folder(run_id: str, results: Path | None = None) -> Path:
 def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:
     """The complete rows of a CSV file as text; a torn last line (a power cut) is left out, a missing file is empty."""
     try:
-        text = path.read_bytes()
+        rows = CsvRows(path, columns)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}") from error
-    # Some spreadsheets put a mark before the first letter.
-    whole = text[: text.rfind(b"\n") + 1].decode("utf-8-sig", errors="replace")
-    reader = csv.DictReader(io.StringIO(whole, newline=""))
-    expected = names(columns)
-    try:
-        there = set(reader.fieldnames or expected)
-        missing = [column.name for column in columns if column.name not in there and column.since == 1]
-        if missing:  # better refused than taken for empty: a resumed sweep would measure it all again
-            raise RunError(f"{path} is not a table as this program writes it: it has no column {missing[0]}")
-        later = {name: "" for name in expected if name not in there}
-        rows = [row | later for row in reader if None not in row]
-        return [row for row in rows if all(row.get(name) is not None for name in expected)]
-    except csv.Error as error:
+    except NotThisTable as error:  # better refused than taken for empty: a resumed sweep would measure it all again
         raise RunError(f"{path} is not a table as this program writes it: {error}") from error
+    return [dict(zip(names(columns), row, strict=True)) for row in rows]
 
 
 def step_of(row: Mapping[str, str]) -> tuple[int, int] | None:

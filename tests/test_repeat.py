@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import example, given
@@ -18,7 +19,7 @@ from made_up_runs import make_row, make_run, make_workload, write_run
 
 from profiling.cli import main
 from profiling.layers import inner_of
-from profiling.repeat import repeat_command, repeat_command_of_row
+from profiling.repeat import repeat_command, repeat_command_of_row, repeat_commands
 from profiling.settings import HEAPS, OFFICIAL, REFERENCES, SweepSettings
 from profiling.sweep import split_options
 from profiling.table import load_run
@@ -178,3 +179,24 @@ def test_a_row_whose_workload_someone_has_edited_away_has_no_command(tmp_path: P
     row = make_row()
     assert repeat_command_of_row(row, make_run().settings) is not None
     assert repeat_command_of_row(row | {"threads": None}, make_run().settings) is None
+
+
+kinds = st.builds(
+    dict,
+    batch_size=st.sampled_from((None, 0, -3, 1, 5, MAX_SIZE, MAX_SIZE + 1)),
+    seq_len=st.integers(-1, 1000),
+    num_heads=st.integers(0, 7),
+    d_model=st.sampled_from((None, 1, 21, 64)),
+    dtype=st.sampled_from((*DTYPES, "int8", None)),
+    bias=st.sampled_from((True, False, None)),
+    contender=st.sampled_from((*REFERENCES, *OWN, "nobody")),
+    reference=st.sampled_from(("official", None)),
+)
+
+
+@given(st.lists(kinds, max_size=7))
+def test_the_commands_of_a_table_are_those_of_its_rows_one_by_one(folder: Path, changes: list[dict[str, Any]]) -> None:
+    rows = [make_workload().to_dict() | change for change in changes]
+    table = pd.DataFrame(rows, columns=[*make_workload().to_dict(), "contender", "reference"], dtype=object)
+    run = SweepSettings(replicates=3)
+    assert repeat_commands(table, run) == [repeat_command_of_row(row, run) for row in rows]

@@ -1,0 +1,69 @@
+"""Reads the CSV files of a run line by line: what is whole is given, what is not is named, and nothing else is lost."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from profiling.columns import Column, names
+
+
+class NotThisTable(Exception):
+    """The file's header is not that of the table; the message says what is wrong with it."""
+
+
+class CsvRows:
+    """The whole rows of a file, each as its cells in the order of `columns`; a cell it lacks is empty.
+
+    A row is one line: so a mark of quotation that damage has left open costs that line and not those behind it. What
+    stands after the last line end is still being written, or was torn by a power cut, and is no row.
+
+    Args:
+        path: the file.
+        columns: what is wanted of it; others in the file are passed over.
+
+    Attributes:
+        damaged: the numbers of the lines that are no row, from 1 for the header; full only after a walk over all rows.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        OSError: it cannot be read.
+        NotThisTable: a column that every version of the table has is missing.
+    """
+
+    def __init__(self, path: Path, columns: tuple[Column, ...]) -> None:
+        data = path.read_bytes()
+        # Some spreadsheets put a mark before the first letter.
+        text = data[: data.rfind(b"\n") + 1].decode("utf-8-sig", errors="replace")
+        self._lines = text.replace("\r\n", "\n").split("\n")[:-1]
+        header = (_cells(self._lines[0]) or []) if self._lines else names(columns)
+        missing = [column.name for column in columns if column.name not in header and column.since == 1]
+        if missing:
+            raise NotThisTable(f"it has no column {missing[0]}")
+        self._width = len(header)
+        self._places = [header.index(column.name) if column.name in header else None for column in columns]
+        self.damaged: list[int] = []
+
+    def __iter__(self) -> Iterator[list[str]]:
+        self.damaged = []
+        in_order = self._places == list(range(self._width))
+        for number, line in enumerate(self._lines[1:], start=2):
+            if not line:
+                continue
+            cells = _cells(line)
+            if cells is None or len(cells) != self._width:
+                self.damaged.append(number)
+            else:
+                yield cells if in_order else ["" if place is None else cells[place] for place in self._places]
+
+
+def _cells(line: str) -> list[str] | None:
+    """The cells of one line; None where its quotation is broken."""
+    if '"' not in line:  # nearly all of them: ten times as quick
+        return line.split(",")
+    try:
+        (cells,) = csv.reader([line], strict=True)
+    except (csv.Error, ValueError):
+        return None
+    return cells

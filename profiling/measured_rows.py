@@ -1,0 +1,85 @@
+"""The rows of a run as measured, with what of its files could not be read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, Column
+from profiling.csv_rows import CsvRows, NotThisTable
+from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, RunError
+from profiling.typed_columns import table_of_texts
+
+# Without these a row belongs nowhere: someone has edited the file.
+PLACE = ("replicate", "point", "batch_size", "seq_len", "num_heads", "d_model", "contender", "status")
+# What is measured once.
+KEY = ("replicate", "point", "contender")
+# Rows whose text is held at once: what a big file takes in memory is its table, and not its millions of texts.
+ROWS_AT_ONCE = 10_000
+# Line numbers that are named.
+NAMED_LINES = 5
+
+
+def read_measurements(folder: Path) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of a run, true dtypes, and what is wrong with the file in sentences; a repeated row counts once.
+
+    Raises:
+        RunError: the file cannot be read, or is another table.
+    """
+    table, problems = _read(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS)
+    whole = table.dropna(subset=list(PLACE))
+    if len(whole) < len(table):
+        problems.append(_left_out(len(table) - len(whole), "lacking or with nonsense in what says where they belong"))
+    once = whole[~whole.duplicated(list(KEY))]
+    if len(once) < len(whole):
+        problems.append(_left_out(len(whole) - len(once), "of a place that another row had taken before"))
+    return once.reset_index(drop=True), problems
+
+
+def read_samples(folder: Path) -> pd.DataFrame:
+    """The raw samples of a run: one row per replicate × workload × contender × round.
+
+    Raises:
+        RunError: the file cannot be read, or is another table.
+    """
+    return _read(folder / SAMPLES_FILE, SAMPLE_COLUMNS)[0]
+
+
+def _read(path: Path, columns: tuple[Column, ...]) -> tuple[pd.DataFrame, list[str]]:
+    try:
+        rows = CsvRows(path, columns)
+    except FileNotFoundError:
+        return _table([], columns), []
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    except NotThisTable as error:
+        raise RunError(f"{path} is not a table as this program writes it: {error}") from error
+    parts = [_table(part, columns) for part in _in_parts(rows)]
+    table = pd.concat(parts, ignore_index=True) if parts else _table([], columns)
+    return table, [_damage(path.name, rows.damaged)] if rows.damaged else []
+
+
+def _in_parts(rows: Iterable[list[str]]) -> Iterable[list[list[str]]]:
+    remaining = iter(rows)
+    while part := list(itertools.islice(remaining, ROWS_AT_ONCE)):
+        yield part
+
+
+def _table(rows: Sequence[Sequence[str]], columns: tuple[Column, ...]) -> pd.DataFrame:
+    return table_of_texts(list(zip(*rows, strict=True)) if rows else [[] for _ in columns], columns)
+
+
+def _damage(file: str, lines: Sequence[int]) -> str:
+    named = ", ".join(map(str, lines[:NAMED_LINES])) + (", …" if len(lines) > NAMED_LINES else "")
+    return f"{_rows(len(lines))} of {file} could not be read: line{'s' if len(lines) > 1 else ''} {named}"
+
+
+def _left_out(number: int, why: str) -> str:
+    return f"{_rows(number)} of {MEASUREMENTS_FILE} left out: {why}"
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row" + ("s" if number != 1 else "")
