@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -39,14 +39,17 @@ HEADLINES_A_ROW = 2
 MOST_REASONS = 30
 
 
-def show(run: Run, table: pd.DataFrame, *, is_busy: bool) -> None:
+def show(run: Run, table: pd.DataFrame, problems: Sequence[str] = (), *, is_busy: bool) -> None:
     """Draws the run from top to bottom; a run without rows yet says so, and has its charts empty in their places.
 
     Args:
         run: which run.
         table: its rows as `load_run` gives them.
+        problems: what of its files could not be read, in sentences; the table is what is left.
         is_busy: whether a sweep is alive, so that none can be started.
     """
+    if problems:
+        st.warning(" ".join(f"{plain(each)}." for each in problems))
     if table.empty:
         st.info(
             "No rows yet: the first point is being measured." if run.state == "running" else "This run has no rows."

@@ -17,7 +17,7 @@ from dashboard.sample_store import SampleFile
 from profiling.device_lock import Owner
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, find_run_folder, read_run, results_dir
 from profiling.settings import CLONE
-from profiling.table import load_measurements, load_run
+from profiling.table import load_measurements, load_table
 
 # How many runs may be looked at by turns, in several tabs, without being read again.
 TABLES_KEPT = 8
@@ -72,10 +72,19 @@ def pick(run_id: str | None) -> None:
 
 def table_of(run: Run) -> pd.DataFrame:
     """The run's table as `load_run` gives it; whoever adds columns to it has them alone."""
+    return _read(run)[0].copy(deep=False)
+
+
+def problems_of(run: Run) -> list[str]:
+    """What of the run's files could not be read, in sentences: its table is what is left."""
+    return _read(run)[1]
+
+
+def _read(run: Run) -> tuple[pd.DataFrame, list[str]]:
     folder = folder_of(run)
     # All of `run.json` would not do: it changes with every workload that is begun.
     stamp = (_stamp(folder / MEASUREMENTS_FILE), run.state, run.settings, run.environment)
-    return _tables().of(str(folder), stamp, lambda: load_run(folder)).copy(deep=False)
+    return _tables().of(str(folder), stamp, lambda: load_table(folder))
 
 
 def replicates_of(run: Run, point: int) -> pd.DataFrame:
@@ -126,7 +135,7 @@ def _stamp(path: Path) -> Stamp:
 
 # Of a sweep that goes on every look is at a longer file: what was made of a shorter one would only take memory.
 @st.cache_resource(show_spinner=False)
-def _tables() -> Newest[pd.DataFrame]:
+def _tables() -> Newest[tuple[pd.DataFrame, list[str]]]:
     return Newest(TABLES_KEPT)
 
 

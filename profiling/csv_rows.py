@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,8 @@ class CsvRows:
     """
 
     def __init__(self, path: Path, columns: tuple[Column, ...]) -> None:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+            raise OSError("it is no file")
         data = path.read_bytes()
         # Some spreadsheets put a mark before the first letter.
         text = data[: data.rfind(b"\n") + 1].decode("utf-8-sig", errors="replace")

@@ -93,11 +93,17 @@ def write_report(path: str | Path, out: Path | None = None) -> Path:
     Raises:
         RunError: the run cannot be read, or the report cannot be written.
     """
+    return write_table(path, out)[0]
+
+
+def write_table(path: str | Path, out: Path | None = None) -> tuple[Path, list[str]]:
+    """The same, and what of the run's files could not be read, in sentences: the report is of what is left."""
     report = out or Path(path) / REPORT_FILE
     if report.name in (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE) and report.resolve().parent == Path(path).resolve():
         raise RunError(f"{report} holds what was measured, and a report must not take its place")
-    write_aside(report, report_csv(load_run(path)))
-    return report
+    table, problems = load_table(path)
+    write_aside(report, report_csv(table))
+    return report, problems
 
 
 def environment_cells(run: Run) -> dict[str, str | None]:

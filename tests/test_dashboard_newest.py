@@ -76,7 +76,7 @@ def run(tmp_path, monkeypatch):
 
 def test_a_table_is_read_again_when_and_only_when_it_changed(run, monkeypatch):
     read = []
-    monkeypatch.setattr(store, "load_run", lambda folder, real=store.load_run: read.append(folder) or real(folder))
+    monkeypatch.setattr(store, "load_table", lambda folder, real=store.load_table: read.append(folder) or real(folder))
     assert store.table_of(run).equals(store.table_of(run))
     assert len(read) == 1
     path = store.folder_of(run) / "measurements.csv"

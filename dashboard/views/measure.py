@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pandas as pd
 import streamlit as st
 
 from dashboard import (
@@ -20,7 +21,7 @@ from dashboard import (
 from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
 from profiling.run_list import list_runs
-from profiling.runs import RunError, results_dir
+from profiling.runs import Run, RunError, results_dir
 
 # Between a phone and a wide screen three columns are too many: the check goes below. On a phone the columns stand below
 # each other, and what was measured comes first. And while the page redraws itself, Streamlit shows a Stop of its own,
@@ -52,8 +53,14 @@ def show() -> None:
     run = choice.run
     try:
         table = None if run is None else store.table_of(run)
+        problems = [] if run is None else store.problems_of(run)
     except RunError as error:
-        run, table, choice = None, None, dataclasses.replace(choice, complaint=f"The run cannot be shown: {error}.")
+        run, table, problems, choice = (
+            None,
+            None,
+            [],
+            dataclasses.replace(choice, complaint=f"The run cannot be shown: {error}."),
+        )
 
     _show_title(checks.machine, checks.machine_error)
     st.html(STYLE)
@@ -78,11 +85,19 @@ def show() -> None:
         with picker:
             run_picker.show(runs, run)
         with result:
-            result_panel.show(run, table, is_busy=watched is not None)
+            result_panel.show(run, table, problems, is_busy=watched is not None)
     with passed_over:
         run_picker.show_unreadable(listing.unreadable)
     with right:
-        check_panel.show(wish, running, None if running is None else store.table_of(running))
+        check_panel.show(wish, running, _rows_of(running))
+
+
+def _rows_of(running: Run | None) -> pd.DataFrame | None:
+    """The rows of the run that is being measured; None where there is none, or its file has been damaged meanwhile."""
+    try:
+        return None if running is None else store.table_of(running)
+    except RunError:
+        return None
 
 
 def _show_title(machine: Machine | None, error: str) -> None:

@@ -16,10 +16,13 @@ from profiling.exits import EXIT_FAILED, exit_with
 def export(run: Path, out: Path | None) -> None:
     """Write a run's table as CSV. RUN is a run's folder, or the name of one under results/."""
     from profiling.runs import RunError, find_run_folder
-    from profiling.table import write_report
+    from profiling.table import write_table
 
     try:
         # Not Path.is_dir, which raises where a name is too long, or a folder above must not be looked into.
-        click.echo(write_report(run if os.path.isdir(run) else find_run_folder(str(run)), out))
+        report, problems = write_table(run if os.path.isdir(run) else find_run_folder(str(run)), out)
     except RunError as error:
         exit_with(str(error), EXIT_FAILED)
+    for problem in problems:
+        click.echo(f"warning: {problem}", err=True)
+    click.echo(report)
