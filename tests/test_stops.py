@@ -92,7 +92,7 @@ def interrupting(
         (RunWriter, ("__init__", "update", "append_samples", "append_measurements", "keep_only")),
         (DeviceLock, ("acquire", "release")),
         (FolderLock, ("acquire", "release")),
-        (table, ("load_run", "report_csv", "write_aside")),
+        (table, ("load_table", "report_csv", "write_aside")),
     ):
         for name in names:
             monkeypatch.setattr(place, name, watched(name, getattr(place, name)))
@@ -183,7 +183,7 @@ def test_a_large_run_that_is_stopped_is_not_waited_for_and_keeps_no_table_of_bef
             stop.request("by hand")
 
     with monkeypatch.context() as patch:
-        patch.setattr(table, "load_run", lambda _: pytest.fail("a large run was read"))
+        patch.setattr(table, "load_table", lambda _: pytest.fail("a large run was read"))
         run = sweep({"replicates": 5}, tmp_path, resume=True, stop=stop, on_event=on_event)
     assert (run.state, run.progress.done) == ("stopped", 3)
     assert not (tmp_path / "report.csv").exists()
