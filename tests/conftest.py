@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from browser_server import CHROMIUM, FLAGS, Server, watch
 from hypothesis import settings
+from made_up_runs import FakeChild
 from playwright.sync_api import BrowserContext, Page
 
 # A busy machine is no failure.
@@ -35,6 +36,16 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     else:
         os.environ["TMPDIR"] = before[0]
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
+    """Sweeps of this test ask a child that measures nothing."""
+    FakeChild.reset()
+    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
+    # Without git: quick.
+    monkeypatch.setattr("profiling.opening.host_environment", lambda: {"python_version": "3.11.7"})
+    return FakeChild
 
 
 @pytest.fixture(scope="session")

@@ -42,17 +42,6 @@ GRID: dict[str, Any] = {
 IS_ROOT = os.geteuid() == 0
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr(
-        "profiling.opening.host_environment", lambda: {"python_version": "3.11.7"}
-    )  # without git: quick
-    return FakeChild
-
-
 class Talkative(FakeChild):
     """Answers with thousands of raw times, which fill a small disk."""
 

@@ -44,15 +44,10 @@ STEPS = [(replicate, seq_len) for replicate in (1, 2) for seq_len in (5, 7)]
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr(
-        "profiling.opening.host_environment", lambda: {"python_version": "3.11.7"}
-    )  # without git: quick
+def fake(fake: type[FakeChild], monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
+    """The child of all, and files that nobody waits for."""
     monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here, and hundreds of sweeps are gone on with
-    return FakeChild
+    return fake
 
 
 def assert_whole(folder: Path) -> None:

@@ -26,15 +26,10 @@ LARGE: dict[str, Any] = {
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing, on a machine with 1 GiB left."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr(
-        "profiling.opening.host_environment", lambda: {"python_version": "3.11.7"}
-    )  # without git: quick
+def fake(fake: type[FakeChild], monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
+    """The child of all, on a machine with 1 GiB left."""
     monkeypatch.setattr(module, "free_memory_mib", lambda _: 1024.0)
-    return FakeChild
+    return fake
 
 
 @pytest.mark.parametrize(

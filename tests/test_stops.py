@@ -56,15 +56,10 @@ def own_signals() -> Iterator[None]:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr(
-        "profiling.opening.host_environment", lambda: {"python_version": "3.11.7"}
-    )  # without git: quick
+def fake(fake: type[FakeChild], monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
+    """The child of all, and files that nobody waits for."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    return FakeChild
+    return fake
 
 
 def interrupting(

@@ -38,15 +38,6 @@ GRID: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr("profiling.opening.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
-    return FakeChild
-
-
 def died(status: str, phase: str, contender: str) -> ChildDied:
     return ChildDied(status, "planted", Running(phase, contender))
 

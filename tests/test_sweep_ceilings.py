@@ -43,15 +43,6 @@ LATE = {"matmul_gflop_per_s": {"float32": 89.0, "float64": 43.0}, "copy_gb_per_s
 BEST = {"float32": (97.0, 19.0), "float64": (43.0, 19.0)}
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr("profiling.opening.host_environment", lambda: {"python_version": "3.11.7"})  # without git: quick
-    return FakeChild
-
-
 def best_of(folder: Path) -> dict[str, Any]:
     environment = read_run(folder).environment
     return {dtype: ceilings_of(environment, dtype) for dtype in GRID["dtype"]}
