@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, Column
+from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, STATUSES, Column
 from profiling.csv_rows import CsvRows, NotThisTable
+from profiling.possible_values import num_nonsense, without_impossible
 from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, RunError
 from profiling.typed_columns import table_of_texts
 
@@ -30,13 +31,23 @@ def read_measurements(folder: Path) -> tuple[pd.DataFrame, list[str]]:
         RunError: the file cannot be read, or is another table.
     """
     table, problems = _read(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS)
-    whole = table.dropna(subset=list(PLACE))
+    whole = table[_has_place(table)]
     if len(whole) < len(table):
         problems.append(_left_out(len(table) - len(whole), "lacking or with nonsense in what says where they belong"))
     once = whole[~whole.duplicated(list(KEY))]
     if len(once) < len(whole):
         problems.append(_left_out(len(whole) - len(once), "of a place that another row had taken before"))
-    return once.reset_index(drop=True), problems
+    possible, num_impossible = without_impossible(once.reset_index(drop=True))
+    if num_impossible:
+        problems.append(f"{_cells(num_impossible)} left out: such a number cannot have been measured")
+    return possible, problems
+
+
+def _has_place(table: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows say where they belong, in numbers from 1 and a status that there is."""
+    place = table[list(PLACE)]
+    counts = [name for name in PLACE if name not in ("contender", "status")]
+    return place.notna().all(axis=1) & (place[counts] >= 1).fillna(False).all(axis=1) & place["status"].isin(STATUSES)
 
 
 def read_samples(folder: Path) -> pd.DataFrame:
@@ -52,14 +63,20 @@ def _read(path: Path, columns: tuple[Column, ...]) -> tuple[pd.DataFrame, list[s
     try:
         rows = CsvRows(path, columns)
     except FileNotFoundError:
-        return _table([], columns), []
+        return _empty(columns), []
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}") from error
     except NotThisTable as error:
         raise RunError(f"{path} is not a table as this program writes it: {error}") from error
-    parts = [_table(part, columns) for part in _in_parts(rows)]
-    table = pd.concat(parts, ignore_index=True) if parts else _table([], columns)
-    return table, [_damage(path.name, rows.damaged)] if rows.damaged else []
+    parts, num_wrong = [], 0
+    for part in _in_parts(rows):
+        texts = list(zip(*part, strict=True))
+        parts.append(table_of_texts(texts, columns))
+        num_wrong += num_nonsense(texts, parts[-1], columns)
+    problems = [_damage(path.name, rows.damaged)] if rows.damaged else []
+    if num_wrong:
+        problems.append(f"{_cells(num_wrong)} left out: what they hold is not of their column's kind")
+    return pd.concat(parts, ignore_index=True) if parts else _empty(columns), problems
 
 
 def _in_parts(rows: Iterable[list[str]]) -> Iterable[list[list[str]]]:
@@ -68,8 +85,8 @@ def _in_parts(rows: Iterable[list[str]]) -> Iterable[list[list[str]]]:
         yield part
 
 
-def _table(rows: Sequence[Sequence[str]], columns: tuple[Column, ...]) -> pd.DataFrame:
-    return table_of_texts(list(zip(*rows, strict=True)) if rows else [[] for _ in columns], columns)
+def _empty(columns: tuple[Column, ...]) -> pd.DataFrame:
+    return table_of_texts([[] for _ in columns], columns)
 
 
 def _damage(file: str, lines: Sequence[int]) -> str:
@@ -79,6 +96,10 @@ def _damage(file: str, lines: Sequence[int]) -> str:
 
 def _left_out(number: int, why: str) -> str:
     return f"{_rows(number)} of {MEASUREMENTS_FILE} left out: {why}"
+
+
+def _cells(number: int) -> str:
+    return f"{number:,} cell" + ("s" if number != 1 else "") + f" of {MEASUREMENTS_FILE}"
 
 
 def _rows(number: int) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from profiling.columns import MEASUREMENT_COLUMNS
+from profiling.columns import MEASUREMENT_COLUMNS, STATUSES
 from profiling.folder_lock import is_free
 from profiling.measurer import SOURCE_CHANGED
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, is_here, read_rows, read_run, step_of
@@ -18,6 +19,9 @@ DECISIVE_FACTS = (
     *("matmul_precision", "cuda_allow_tf32", "cudnn_allow_tf32", "deterministic"),
     *("allocator", "heap_pinned"),
 )
+
+_SIZES = ("batch_size", "seq_len", "num_heads", "d_model")
+_SIZE = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def refuse_mismatch(stored: Run, current: Run) -> None:
@@ -111,7 +115,10 @@ def finished_steps(
     """
     seen: dict[tuple[int, int], set[str]] = {}
     for row in read_rows(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS):
-        if (step := step_of(row)) is not None and not row["status_reason"].startswith(SOURCE_CHANGED):
+        is_damaged = row["status"] not in STATUSES or not all(_SIZE.fullmatch(row[name]) for name in _SIZES)
+        if (step := step_of(row)) is None or is_damaged:  # what no reader shows is not there
+            continue
+        if not row["status_reason"].startswith(SOURCE_CHANGED):
             seen.setdefault(step, set()).add(row["contender"])
     return {
         (replicate, point)

@@ -9,11 +9,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from damaged_files import FILES, damaged, edited_json, edited_lines, good_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.sample_store import SampleFile
+from profiling.cli import main
 from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS
 from profiling.resuming import finished_steps, stored_run
 from profiling.run_list import list_runs
@@ -122,3 +124,27 @@ def test_undamaged_rows_come_out_unchanged_and_none_is_made_up(good: Path, resul
 def read_steps(folder: Path) -> set[tuple[int, int] | None]:
     """Where the rows belong that a resumed sweep finds."""
     return {step_of(row) for row in read_rows(folder / "measurements.csv", MEASUREMENT_COLUMNS)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("status", "tired"), ("seq_len", "0"), ("d_model", ""), ("num_heads", "-2")]
+)
+def test_a_row_that_no_reader_shows_is_measured_again(good: Path, results: Path, name: str, value: str) -> None:
+    folder = fresh(good, results)
+    path = folder / "measurements.csv"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    lines[3][lines[0].index(name)] = value
+    path.write_text("".join(",".join(cells) + "\n" for cells in lines))
+    assert len(load_measurements(folder)) == 7
+    steps = finished_steps(folder, ("custom", "official"), num_replicates=2, num_points=2)
+    assert steps == {(1, 1), (2, 1), (2, 2)}
+
+
+def test_an_export_tells_what_it_could_not_read(good: Path, results: Path) -> None:
+    folder = fresh(good, results)
+    with (folder / "measurements.csv").open("a") as stream:
+        stream.write("short,row\n")
+    done = CliRunner().invoke(main, ["export", str(folder)])
+    assert done.exit_code == 0
+    assert done.stdout == f"{folder / 'report.csv'}\n"
+    assert done.stderr == "warning: 1 row of measurements.csv could not be read: line 10\n"
