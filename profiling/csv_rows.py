@@ -44,21 +44,27 @@ class CsvRows:
         missing = [column.name for column in columns if column.name not in header and column.since == 1]
         if missing:
             raise NotThisTable(f"it has no column {missing[0]}")
-        self._width = len(header)
+        self._widths = {len(header)}
+        if header[: len(columns)] == names(columns):  # to what someone has added, a sweep that goes on adds nothing
+            self._widths.add(len(columns))
         self._places = [header.index(column.name) if column.name in header else None for column in columns]
         self.damaged: list[int] = []
 
     def __iter__(self) -> Iterator[list[str]]:
         self.damaged = []
-        in_order = self._places == list(range(self._width))
+        in_order = self._places == list(range(len(self._places)))
         for number, line in enumerate(self._lines[1:], start=2):
             if not line:
                 continue
             cells = _cells(line)
-            if cells is None or len(cells) != self._width:
+            if cells is None or len(cells) not in self._widths:
                 self.damaged.append(number)
             else:
-                yield cells if in_order else ["" if place is None else cells[place] for place in self._places]
+                yield (
+                    cells[: len(self._places)]
+                    if in_order
+                    else ["" if place is None else cells[place] for place in self._places]
+                )
 
 
 def _cells(line: str) -> list[str] | None:

@@ -13,12 +13,14 @@ from click.testing import CliRunner
 from damaged_files import FILES, damaged, edited_json, edited_lines, good_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_runs import make_row
 
 from dashboard.sample_store import SampleFile
 from profiling.cli import main
 from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS
 from profiling.resuming import finished_steps, stored_run
 from profiling.run_list import list_runs
+from profiling.run_writer import RunWriter
 from profiling.runs import Run, RunError, read_rows, read_run, step_of
 from profiling.table import load_measurements, load_samples, load_table, report_csv
 
@@ -148,3 +150,17 @@ def test_an_export_tells_what_it_could_not_read(good: Path, results: Path) -> No
     assert done.exit_code == 0
     assert done.stdout == f"{folder / 'report.csv'}\n"
     assert done.stderr == "warning: 1 row of measurements.csv could not be read: line 10\n"
+
+
+def test_a_run_to_whose_table_a_column_was_added_can_be_gone_on_with(good: Path, results: Path) -> None:
+    folder = fresh(good, results)
+    path = folder / "measurements.csv"
+    header, *lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line}\n" for line in [f"{header},remark", *(f"{line},mine" for line in lines[:-2])]))
+    writer = RunWriter(folder, read_run(folder))
+    writer.keep_only(finished_steps(folder, ("custom", "official"), num_replicates=2, num_points=2))
+    writer.append_measurements([make_row("custom", replicate=2, point=2), make_row("official", replicate=2, point=2)])
+    assert path.read_text().count(",mine\n") == 6, "what was added stays"
+    table, problems = load_table(folder)
+    assert (len(table), problems) == (4, [])
+    pd.testing.assert_frame_equal(load_measurements(folder)[KEY], load_measurements(good)[KEY])
