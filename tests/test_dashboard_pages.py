@@ -119,7 +119,7 @@ def test_a_run_in_the_url_is_shown_though_it_is_not_the_newest(results):
     assert opened(run="older").selectbox(key="run_choice").value == "older"
 
 
-@pytest.mark.parametrize("wanted", ["../../etc", "gone", "a b", "x" * 500])
+@pytest.mark.parametrize("wanted", ["../../etc", "%2e%2e%2fetc", "r\0", "r\n", "\uff4d", "gone", "x" * 5000])
 def test_a_run_in_the_url_that_is_none_is_told_and_the_newest_shown(results, wanted):
     make_run(results / "r", grid=GRID)
     app = opened(run=wanted)
