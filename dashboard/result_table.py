@@ -14,6 +14,7 @@ from dashboard.layers import names_of
 from dashboard.metrics import counts_in_mean
 from dashboard.palette import UNRELIABLE
 from profiling.columns import REPORT_COLUMNS, Column
+from profiling.table import without_formula
 
 # What is looked for first; the others follow in the report's order.
 FIRST = (
@@ -32,6 +33,7 @@ def show_table(table: pd.DataFrame) -> None:
     columns = column_order(table)
     page = _choose_page(table, columns) if len(table) > PAGE_ROWS else table
     shown = page[columns].assign(contender=page["contender"].map(names_of(table["contender"].unique())))
+    shown = shown.assign(**{name: _texts(shown[name]) for name in columns if table[name].dtype == "string"})
     st.dataframe(
         _styled(shown),
         hide_index=True,
@@ -44,6 +46,11 @@ def show_table(table: pd.DataFrame) -> None:
     st.caption(
         "Hover over a column's name for its meaning. Columns that are wholly empty are left out here, not in the CSV."
     )
+
+
+def _texts(cells: pd.Series) -> pd.Series:
+    """The texts as a spreadsheet may have them: the browser offers what is shown as a CSV of its own."""
+    return cells.map(without_formula, na_action="ignore")
 
 
 def _choose_page(table: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:

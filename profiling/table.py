@@ -77,11 +77,11 @@ def _csv_cells(column: pd.Series[Any]) -> list[Any]:
     values = column.astype(object).where(column.notna(), "").tolist()
     if column.dtype != "string":
         return values
-    safe = {text: _safe(text) for text in set(values)}
+    safe = {text: without_formula(text) for text in set(values)}
     return [safe[text] for text in values]
 
 
-def _safe(text: str) -> str:
+def without_formula(text: str) -> str:
     """A text on one line that a spreadsheet leaves a text."""
     line = " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text.rstrip("\r\n")
     return "'" + line if _FORMULA.match(line) else line

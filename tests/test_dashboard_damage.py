@@ -273,3 +273,9 @@ def test_more_unreadable_folders_than_have_room_are_counted(folder):
     assert "broken-4" in told
     assert "broken-5" not in told
     assert "; and 3 more." in told
+
+
+def test_no_text_of_the_table_becomes_a_formula_where_it_is_downloaded_from_the_table_itself(folder):
+    cell(1, "warnings", "=HYPERLINK(1)")(folder / "measurements.csv")
+    shown = opened(run="r", tab="Table").dataframe[0].value
+    assert [text for text in shown["warnings"] if "HYPERLINK" in str(text)] == ["'=HYPERLINK(1) (replicate 1)"]
