@@ -79,6 +79,7 @@ def test_a_good_run_is_read_whole(good: Path, results: Path, file: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_no_damage_to_a_file_raises_anything_but_a_sentence(
     good: Path, results: Path, file: str, data: st.DataObject
@@ -88,7 +89,7 @@ def test_no_damage_to_a_file_raises_anything_but_a_sentence(
     read_everything(folder)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_no_edit_of_run_json_raises_anything_but_a_sentence(good: Path, results: Path, data: st.DataObject) -> None:
     folder = fresh(good, results)
@@ -102,6 +103,7 @@ def untouched(rows: pd.DataFrame, touched: pd.DataFrame) -> pd.DataFrame:
     return rows[[place not in places for place in rows[KEY].itertuples(index=False, name=None)]].reset_index(drop=True)
 
 
+@settings(max_examples=30)
 @given(data=st.data())
 def test_undamaged_rows_come_out_unchanged_and_none_is_made_up(good: Path, results: Path, data: st.DataObject) -> None:
     folder = fresh(good, results)
