@@ -394,7 +394,9 @@ def test_export_of_what_is_no_run_is_told(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["export", "../../etc"]).exit_code == 1
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["sweep", "--help"], ["check", "--help"], ["doctor", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["sweep", "--help"], ["check", "--help"], ["doctor", "--help"], ["--version"]]
+)
 def test_help_loads_neither_torch_nor_pandas(arguments: list[str]) -> None:
     code = (
         "import sys\n"
