@@ -37,6 +37,7 @@ def hostile_run(folder: Path) -> None:
     settings = SweepSettings(contenders=("custom", *own), layers={each: f"/somewhere/{each}" for each in own})
     text = dict.fromkeys(("warnings", "kernel", "stop_reason", "fast_path_reason", "source_hash", "measured_at"), ALL)
     changes = {(point, name): text for point in range(1, 5) for name in settings.contenders}
+    changes |= {(2, own[0]): {**text, "check_verdict": ALL}}
     changes |= {(5, name): {"status": "error", "status_reason": ALL} for name in settings.contenders}
     changes |= {(6, name): {"status": "oom", "status_reason": each} for name, each in zip(own, HOSTILE, strict=False)}
     environment = dict.fromkeys(("torch_version", "device_name", "python_version", "platform", "commit", "blas"), ALL)
@@ -55,6 +56,7 @@ def hostile_run(folder: Path) -> None:
     path = folder / RUN_FILE
     values = json.loads(path.read_text(encoding="utf-8"))
     values["progress"]["label"] = ALL
+    values["environment"]["device_name"] = "half a letter \ud83d, " + ALL
     path.write_text(json.dumps(values), encoding="utf-8")
 
 

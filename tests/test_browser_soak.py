@@ -23,13 +23,13 @@ pytestmark = [
 # 2,000 quick points, each with rows that the page draws.
 LENGTHS = ",".join(str(length) for length in range(5, 105))
 SIZES = f"batch_size=1,2,3,4,5&num_heads=1,3,5,15&d_model=15&seq_len={LENGTHS}"
-SOAK = f"{SIZES}&budget=0.01&contenders=custom&quiet_wait=0"
+SOAK = f"{SIZES}&budget=0.01&contenders=custom&quiet_wait=0&threads=1"
 POINTS = 2_000
 LOOK_S = 15
 # Twice what it takes on two slow cores with others on them.
 LIMIT_S = 50 * 60
 # MiB by which the second half of the run may hold more than the first: what 4,000 rows are, several times over.
-SUPERVISOR_MIB, SERVER_MIB, TAB_MIB = 12, 64, 40
+SUPERVISOR_MIB, SERVER_MIB, TAB_MIB = 12, 48, 40
 
 
 @dataclasses.dataclass(frozen=True)
