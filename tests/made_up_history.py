@@ -46,10 +46,10 @@ def deep_run(folder: Path, num_points: int = 2_000, *, replicates: int = 5, **fi
 
 
 def many_runs(results: Path, num_runs: int = 500, num_points: int = 50) -> None:
-    """So many runs of 200 rows each, unless told otherwise; one began every hour, and none is newer than 2026."""
-    first = datetime(2026, 2, 1, tzinfo=UTC)
+    """So many runs of 200 rows each, unless told otherwise, one begun every hour; the newest is not the example."""
+    last = datetime(2026, 4, 1, tzinfo=UTC)  # later than the example
     for number in range(num_runs):
-        began = first + timedelta(hours=number) - timedelta(hours=num_runs)
+        began = last - timedelta(hours=num_runs - number)
         make_run(
             results / f"{began:%Y%m%d-%H%M%S}-{number:04x}",
             grid=grid_of(num_points, lengths=5),
