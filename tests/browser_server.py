@@ -36,24 +36,28 @@ SAMPLE = Grid(batch_size=(2,), seq_len=(16, 32), num_heads=(4, 8), d_model=64, d
 
 
 class Server:
-    """A server of its own: results, device locks and port; with layers of one's own registered."""
+    """A server of its own: results, device locks and port; with layers of one's own registered.
 
-    def __init__(self, folder: Path, layers: Sequence[str] = ()) -> None:
-        self.results = folder / "results"
-        make_run(self.results / "example", grid=SAMPLE, num_rounds=29)
+    In a folder where one has been before it finds that one's results. With `locks` it shares the devices of another.
+    """
+
+    def __init__(self, folder: Path, layers: Sequence[str] = (), *, locks: Path | None = None) -> None:
+        self.results, self.locks = folder / "results", locks or folder
+        if not (self.results / "example").exists():
+            make_run(self.results / "example", grid=SAMPLE, num_rounds=29)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.host = f"127.0.0.1:{port}"
-        environment = {**os.environ, "MHA_BENCH_RESULTS": str(self.results), "TMPDIR": str(folder)}
-        self._log = (folder / "server.log").open("wb")
+        self.environment = {**os.environ, "MHA_BENCH_RESULTS": str(self.results), "TMPDIR": str(self.locks)}
+        self._log = (folder / "server.log").open("ab")
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "streamlit", "run", "dashboard/app.py", f"--server.port={port}", "--"),
                 *(word for layer in layers for word in ("--layer", layer)),
             ],
             cwd=ROOT,
-            env=environment,
+            env=self.environment,
             stdout=self._log,
             stderr=self._log,
             stdin=subprocess.DEVNULL,

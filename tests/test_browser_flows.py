@@ -6,14 +6,16 @@ import contextlib
 import os
 import re
 import signal
+import tempfile
 
 import psutil
 import pytest
 from browser_server import MAY_SKIP, PATIENCE_MS, TINY, Server, wait_for, watch
 from playwright.sync_api import Page, expect
 
+from profiling.device_lock import owner
 from profiling.runs import read_run
-from profiling.table import load_run, report_csv
+from profiling.table import load_measurements, load_run, report_csv
 
 pytestmark = [
     pytest.mark.browser,
@@ -21,6 +23,7 @@ pytestmark = [
 ]
 
 SHORT = f"{TINY}&seq_len=5,7"
+TWELVE = f"{TINY}&seq_len=" + ",".join(str(length) for length in range(5, 17))
 LONG = f"{TINY}&seq_len=" + ",".join(str(length) for length in range(5, 45))
 
 
@@ -113,24 +116,65 @@ def test_a_refresh_and_a_second_tab_lose_nothing_and_stop_keeps_what_is_measured
     stop(watched)
 
 
-def test_a_killed_server_leaves_no_process_and_a_run_that_can_be_resumed(context, tmp_path):
-    own = Server(tmp_path)
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.soak) for how in (signal.SIGTERM, signal.SIGINT))],
+    ids=lambda how: how.name,
+)
+def test_a_server_that_is_ended_leaves_no_process_and_a_run_that_the_next_one_resumes(
+    context, tmp_path, monkeypatch, how
+):
+    first = Server(tmp_path)
     try:
-        for page in watch(context, own):
-            page.goto(own.url(LONG))
+        for page in watch(context, first):
+            page.goto(first.url(TWELVE))
             wait_until_free(page)
             run_button(page).click()
-            wait_for_point(page)
-            page.close()
+            expect(progress(page)).to_contain_text(re.compile(r"Point \d+ of 12"))
+            page.close()  # it would complain that the server is gone
             break
-        children = psutil.Process(own.process.pid).children(recursive=True)
-        assert children
-        sweep = read_run(own.newest()).pid
-        assert sweep in {child.pid for child in children}
+        folder = first.newest()
+        wait_for(lambda: read_run(folder).progress.done >= 2, "the second point")
+        began = psutil.Process(first.process.pid).children(recursive=True)
+        assert read_run(folder).pid in {process.pid for process in began}
+        assert held_by(tmp_path, monkeypatch) == folder.name
     finally:
-        own.end(signal.SIGKILL)
-    wait_for(lambda: not any(is_running(child) for child in children), "the end of all its processes")
-    assert read_run(own.newest()).state == "stopped"
+        first.end(how)
+    wait_for(lambda: not any(is_running(process) for process in began), "the end of all its processes")
+    assert held_by(tmp_path, monkeypatch) is None
+    assert list(tmp_path.rglob("mha-bench-child-*")) == []
+    run = read_run(folder)
+    assert run.state == "stopped"
+    kept = steps(folder)
+    assert len(kept) == 2 * run.progress.done < 24
+
+    second = Server(tmp_path)
+    try:
+        for page in watch(context, second):
+            page.goto(second.url())
+            expect(page.get_by_text(f"Stopped after {run.progress.done} of 12 points")).to_be_visible()
+            page.get_by_role("button", name="Resume").click()
+            wait_for(lambda: read_run(folder).state == "finished", "the end of the run", 90)
+            expect(progress(page)).to_be_hidden()
+            wait_until_free(page)
+            expect(page.get_by_text("Stopped after")).to_be_hidden()
+    finally:
+        second.end()
+    assert steps(folder)[: len(kept)] == kept
+    assert sorted(steps(folder)) == [(1, point, name) for point in range(1, 13) for name in ("custom", "official")]
+
+
+def steps(folder):
+    """What is measured, in its order: replicate, point, contender."""
+    return list(load_measurements(folder)[["replicate", "point", "contender"]].itertuples(index=False, name=None))
+
+
+def held_by(locks, monkeypatch):
+    """The run for which the CPU is measured, where the locks lie in that folder; None where it is free."""
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(locks))
+        holder = owner("cpu")
+    return holder and holder.run_id
 
 
 def is_running(process: psutil.Process) -> bool:
