@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from profiling.quoted import quoted
+from profiling.wording import is_formula
 from profiling.workload import GridError
 
 EXAMPLE = "my_attention.py:MyAttention"
@@ -91,6 +92,12 @@ def find_layer(text: str) -> LayerFile:
         GridError: the text names no layer, or there is no such file.
     """
     given, name = split_layer(text)
+    # Here, and not where a text is split: a run that was measured under such a name is still read.
+    if is_formula(given):
+        raise GridError(
+            f"a layer's path must not begin with {given[0]}, which a spreadsheet takes for a formula: "
+            f"write ./{inner_of(text)}, not {quoted(text)}"
+        )
     if len(text.encode()) > _MAX_NAME_BYTES:
         raise GridError(
             f"a layer's path must be at most {_MAX_NAME_BYTES} bytes long, give a relative one: {quoted(text)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from profiling.roofline import with_roofline
 from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, read_run
 from profiling.safe_files import write_aside
 from profiling.typed_columns import constant, typed
-
-# A spreadsheet takes a text that begins so for a formula, also behind what cannot be seen, and in full width.
-_FORMULA = re.compile(r"^[\s\u200b-\u200f\u2060\ufeff]*[=+\-@\t\r＝＋－＠]")
+from profiling.wording import is_formula
 
 
 def load_run(path: str | Path) -> pd.DataFrame:
@@ -84,7 +81,7 @@ def _csv_cells(column: pd.Series[Any]) -> list[Any]:
 def without_formula(text: str) -> str:
     """A text on one line that a spreadsheet leaves a text."""
     line = " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text.rstrip("\r\n")
-    return "'" + line if _FORMULA.match(line) else line
+    return "'" + line if is_formula(line) else line
 
 
 def write_report(path: str | Path, out: Path | None = None) -> Path:

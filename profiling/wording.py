@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+# A spreadsheet takes a text that begins so for a formula, also behind what cannot be seen, and in full width.
+_FORMULA = re.compile(r"^[\s\u200b-\u200f\u2060\ufeff]*[=+\-@\t\r＝＋－＠]")
 
 
 def workload_words(row: Mapping[str, Any]) -> str:
@@ -32,6 +36,11 @@ def one_line(text: str, width: int) -> str:
     words = " ".join(text[: 10 * width].split())
     shown = "".join(letter if letter.isprintable() else _escaped(letter) for letter in words)
     return shown if len(shown) <= width and len(text) <= 10 * width else f"{shown[: width - 1]}…"
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet takes a text for a formula."""
+    return _FORMULA.match(text) is not None
 
 
 def _escaped(letter: str) -> str:

@@ -31,7 +31,7 @@ OWN = (
     "two words.py:A.B",
     "it's, odd.py:C",
     "$HOME;#.py:D",
-    "-x.py:E",
+    "./-x.py:E",
     "sub/ünï.py:F",
     "compiled:x y.py:G",
 )

@@ -16,11 +16,16 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_runs import lost_row, make_row, write_run
+from own_layers import RIGHT, write_layer
 
+from profiling import run_sweep
 from profiling.cli import main
 from profiling.run_list import list_runs
 from profiling.runs import RunError, find_run_folder
+from profiling.settings import SweepSettings
 from profiling.table import load_run, report_csv
+from profiling.wording import is_formula
+from profiling.workload import GridError
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path for package in ("mha", "profiling", "dashboard") for path in (ROOT / package).rglob("*.py"))
@@ -217,3 +222,106 @@ def test_a_report_read_by_pandas_gives_the_same_numbers(tmp_path: Path) -> None:
     numbers = table.select_dtypes("number").columns
     pd.testing.assert_frame_equal(back[numbers], table[numbers], check_exact=True)
     assert list(back.columns) == list(table.columns)
+
+
+# -- what stands in the files as it was measured ----------------------------------------------------------------------
+
+BEGINNINGS = "=+-@＝＋－＠"
+
+
+@pytest.mark.parametrize("sign", BEGINNINGS)
+@pytest.mark.parametrize("compiled", ["", "compiled:"])
+def test_no_new_layer_has_a_path_that_is_a_formula(
+    sign: str, compiled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_layer(tmp_path, f"{sign}x.py")
+    monkeypatch.chdir(tmp_path)
+    given = f"{compiled}{sign}x.py:M"
+    with pytest.raises(GridError) as caught:
+        SweepSettings(contenders=(given,))
+    assert str(caught.value) == (
+        f"a layer's path must not begin with {sign}, which a spreadsheet takes for a formula: "
+        f"write ./{sign}x.py:M, not '{given}'"
+    )
+    done = CliRunner().invoke(main, ["sweep", "--contender", given, "--out", "run"])
+    assert (done.exit_code, done.stderr) == (2, f"error: {caught.value}\n")
+    assert SweepSettings(contenders=(f"{compiled}./{sign}x.py:M",)).contenders[0] == f"{compiled}./{sign}x.py:M"
+
+
+def test_a_path_that_begins_with_a_blank_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_layer(tmp_path, " =x.py")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GridError, match="without line breaks or runs of blanks"):
+        SweepSettings(contenders=(" =x.py:M",))
+
+
+def test_a_run_that_was_measured_under_such_a_name_is_still_read() -> None:
+    layers = {"=x.py:M": "/mine/=x.py:M"}
+    again = SweepSettings.from_dict(SweepSettings(contenders=("=x.py:M",), layers=layers).to_dict())
+    assert again.layers == layers
+
+
+FORMULA_ERRORS = (
+    RIGHT
+    + """
+
+def raising(name, message="boo"):
+    class Raising(Right):
+        def forward(self, x):
+            raise type(name, (Exception,), {})(message)
+    return Raising
+
+Equals, Plus, Minus, At, Wide, Behind = map(raising, ("=E", "+E", "-E", "@E", "\uff1dE", "\u200b=E"))
+Plain = raising("E", "=1+1")
+OutOfMemory = raising("=M", "out of memory")
+"""
+)
+SAID = {
+    **{"Equals": "raised =E: boo (mine.py, line ", "Plus": "raised +E: boo", "Minus": "raised -E: boo"},
+    **{"At": "raised @E: boo", "Wide": "raised \uff1dE: boo", "Behind": "\\u200b=E: boo"},
+    **{"Plain": "E: =1+1", "OutOfMemory": "raised =M: out of memory"},
+}
+
+
+@pytest.fixture(scope="module")
+def formulas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real run of layers whose errors, and one whose neighbour's file, are called like formulas."""
+    folder = tmp_path_factory.mktemp("formulas")
+    write_layer(folder, text=FORMULA_ERRORS)
+    write_layer(folder, "=helper.py", "raise ValueError('boo')")
+    write_layer(folder, "imports.py", "import importlib\nimportlib.import_module('=helper')")
+    write_layer(folder, "=x.py", RIGHT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run_sweep(
+            contenders=[*(f"mine.py:{name}" for name in SAID), "imports.py:X", "./=x.py:Right"],
+            out=folder / "run",
+            **{"batch_size": [3], "seq_len": [5], "num_heads": [2], "d_model": 10, "device": "cpu", "threads": 1},
+            **{"time_budget_s": 0.01, "quiet_wait_s": 0},
+        )
+    return folder / "run"
+
+
+def test_what_an_error_is_called_never_begins_a_cell(formulas: Path) -> None:
+    table = load_run(formulas).set_index("contender")
+    for name, words in SAID.items():
+        assert table["status_reason"][f"mine.py:{name}"].startswith(words)
+    assert table["status_reason"]["imports.py:X"] == "raised =helper.py, line 1: ValueError: boo"
+    assert table["status"]["./=x.py:Right"] == "ok"
+    assert table["status"]["mine.py:OutOfMemory"] == "oom"
+
+
+@pytest.mark.parametrize("file", ["measurements.csv", "samples.csv", "report.csv"])
+def test_no_cell_of_a_runs_files_is_a_formula(formulas: Path, file: str) -> None:
+    rows = list(csv.reader(io.StringIO((formulas / file).read_text(encoding="utf-8"), newline="")))
+    cells = {cell for row in rows for cell in row}
+    assert any("./=x.py:Right" in cell for cell in cells)
+    assert [cell for cell in cells if is_formula(cell) and not is_number(cell)] == []
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

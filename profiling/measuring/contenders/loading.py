@@ -26,7 +26,7 @@ from torch import nn
 from mha.reading.building import BuildError
 from mha.reading.calling import CallError
 from profiling.layers import LayerFile, package_root, source_hash
-from profiling.wording import one_line
+from profiling.wording import is_formula, one_line
 from profiling.workload import GridError
 
 # Packages of ours that a file beside a layer may be called like: its own is meant then.
@@ -77,10 +77,11 @@ def loaded_hash(spec: str) -> str | None:
 
 def words_of(error: BaseException) -> str:
     """What a layer raised, in one line: the error, and the line of a layer's file that it came from."""
-    if isinstance(error, LayerError):
-        return str(error)
-    place = place_of(error)
-    return f"{_said(error)} ({place})" if place else _said(error)
+    place = "" if isinstance(error, LayerError) else place_of(error)
+    words = str(error) if isinstance(error, LayerError) else _said(error)
+    told = f"{words} ({place})" if place else words
+    # It stands in a row as it is, and a class or a file may be called `=E`.
+    return f"raised {told}" if is_formula(told) else told
 
 
 def place_of(error: BaseException) -> str:
