@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from dashboard_fakes import FakeChecker, FakeJobs, opened
 from hypothesis import given
 from hypothesis import strategies as st
+from made_up_runs import FakeChild
 
 from dashboard import address, services, session
 from dashboard.controls import wish
@@ -325,6 +326,43 @@ def faked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeJobs]
     monkeypatch.setattr(services, "layers", Layers)
     yield jobs
     checks.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"seq_len": 10**9}, " of memory, of which "), ({"replicates": 10**9}, "it would take about ")],
+    ids=short,
+)
+def test_what_the_estimate_refuses_is_told_alike_by_library_command_line_and_page(
+    changes: dict[str, int],
+    words: str,
+    tmp_path: Path,
+    fake: type[FakeChild],
+    faked: FakeJobs,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("profiling.estimate.free_memory_mib", lambda _: 5003.0)  # the same at each look
+    sizes = {"batch_size": 3, "seq_len": 5, "num_heads": 2, "d_model": 14, "threads": 2, "replicates": 1} | changes
+    lists = ("batch_size", "seq_len", "num_heads")
+    values: dict[str, Any] = {name: [size] if name in lists else size for name, size in sizes.items()}
+    with pytest.raises(GridError) as caught:
+        run_sweep(out=tmp_path / "run", device="cpu", contenders=["custom"], time_budget_s=0.5, **values)
+    told = str(caught.value)
+    assert words in told
+    options = [f"--{name.replace('_', '-')}={size}" for name, size in sizes.items()]
+    where = ["--device=cpu", "--contenders=custom", "--time-budget=0.5", f"--out={tmp_path / 'run'}"]
+    done = CliRunner().invoke(main, ["sweep", *options, *where])
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"error: {told}\n")
+    assert not (tmp_path / "run").exists()
+    texts = {name: str(size) for name, size in sizes.items()} | {session.TIME_BUDGET: "0.5"}
+    app = opened(**texts, device="cpu", contenders="custom")
+    reason, _, advice = told.partition(": shorten a list, or give ")
+    assert advice == "--anyway (in Python anyway=True) to measure all of it"
+    shown = [each.value.replace("\\", "") for each in app.error]
+    assert shown == [f"{reason[:1].upper()}{reason[1:]}."]
+    assert app.button(key="run_sweep").disabled
+    app.checkbox(key=session.ANYWAY).check().run()
+    assert not app.button(key="run_sweep").disabled, "the page's own way to say --anyway"
 
 
 NONSENSE: tuple[Any, ...] = ("x", "", "-1", "inf", "nan", "1e300", "9" * 5000, "\x00<b>`", ["1", "2"], "٣")

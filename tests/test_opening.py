@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_up_runs import FakeChild
+from real_faults import join_group, make_memory_group
 
 from profiling import estimate as module
 from profiling.device_lock import owner
@@ -69,3 +74,27 @@ def test_a_run_with_nothing_left_to_measure_is_not_refused(
         sweep({"replicates": 2}, tmp_path / "run", resume=True)
     assert read_run(tmp_path / "run").state == "finished"
     assert sweep({"replicates": 2, "anyway": True}, tmp_path / "run", resume=True).progress.done == 4
+
+
+# -- a container with 900 MiB -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    yield from make_memory_group(900)
+
+
+def test_a_sweep_that_a_containers_limit_has_no_room_for_is_refused(group: Path, tmp_path: Path) -> None:
+    # Four times the scores of 245 MiB: little for a machine, too much for its group.
+    words = "--batch-size 1 --seq-len 3001 --num-heads 7 --d-model 14 --device cpu --contenders custom"
+    command = [sys.executable, "-m", "profiling", "sweep", *words.split(), "--out", str(tmp_path / "run")]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=120, preexec_fn=join_group(group)
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    found = re.search(r"needs about ([\d.]+) GiB of memory, of which (\d+) MiB are free: shorten a list", done.stderr)
+    assert found, done.stderr
+    assert float(found[1]) > 900 / 1024
+    assert 0 < int(found[2]) < 900
+    assert not (tmp_path / "run").exists()
+    assert owner("cpu") is None
