@@ -13,10 +13,11 @@ from profiling.commands.export import export
 from profiling.commands.sweep import sweep
 from profiling.commands.version import show_version
 from profiling.doctor.command import doctor
+from profiling.exits import Commands
 from profiling.self_test.command import self_test
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show the version."
 )

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
+# The answer is there, but could not be written: as sysexits.h has it, and no verdict of any command.
+EXIT_UNTOLD = 74
 EXIT_STOPPED = 130
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG, errno.EDQUOT)
 
 
 def exit_with(message: str, status: int) -> NoReturn:
     """Ends the program with a status, and says why."""
     click.echo(f"error: {message}", err=True)
     sys.exit(status)
+
+
+class Commands(click.Group):
+    """Commands of which none takes an output that cannot be written for an answer of its own.
+
+    A full disk under standard output, or a reader that has left, ends with one sentence and `EXIT_UNTOLD`.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, and sees that what it said is out."""
+        if sys.stdout is None:  # closed by whoever started it: nobody wants to read
+            # For as long as the program runs.
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
+                raise
+            _leave_output()
+            exit_with(f"standard output cannot be written: {os.strerror(error.errno or 0)}", EXIT_UNTOLD)
+
+
+def _leave_output() -> None:
+    """Sends what is still to be written nowhere: else Python would fail once more when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

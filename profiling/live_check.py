@@ -55,6 +55,7 @@ class LiveChecker:
         batch_first: bool = True,
         input_scale: float = 1.0,
         self_check: bool = False,
+        anyway: bool = False,
         limit_s: float = CHECK_LIMIT_S,
         patience_s: float = CHECK_PATIENCE_S,
         on_wait: Callable[[Owner], None] | None = None,
@@ -69,6 +70,7 @@ class LiveChecker:
             batch_first: whether a layer of one's own takes (batch, sequence, channel) or (sequence, batch, channel).
             input_scale: the deviation of the normal input.
             self_check: whether to plant faults in a right layer as well, and say how many the check catches.
+            anyway: whether to check also where the shape needs more memory than is free.
             limit_s: seconds after which the layer counts as hanging, and its process is ended.
             patience_s: seconds to wait for someone else's check on the device.
             on_wait: told once who is waited for.
@@ -82,7 +84,8 @@ class LiveChecker:
             layer = find_layer(contender) if is_layer(contender) else None
             child = self._ready_child() if layer is None else self._child_for(layer)
             device = self._environment["device"]
-            require_room_for_check(workload, device)
+            if not anyway:
+                require_room_for_check(workload, device)
             lock = DeviceLock(device)
             lock.acquire("check", patience_s=patience_s, on_wait=on_wait)
             try:

@@ -69,7 +69,7 @@ def require_room_for_check(workload: Workload, device: str) -> None:
     if free is not None and need > free:
         raise GridError(
             f"a check at {workload.label} needs about {format_mib(need)} of memory, of which {format_mib(free)} are "
-            "free: check a smaller shape"
+            "free: check a smaller shape, or give --anyway"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -116,6 +117,7 @@ def finished_steps(
     seen: dict[tuple[int, int], set[str]] = {}
     for row in read_rows(folder / MEASUREMENTS_FILE, MEASUREMENT_COLUMNS):
         is_damaged = row["status"] not in STATUSES or not all(_SIZE.fullmatch(row[name]) for name in _SIZES)
+        is_damaged |= row["status"] == "ok" and not _is_time(row["latency_median_ms"])
         if (step := step_of(row)) is None or is_damaged:  # what no reader shows is not there
             continue
         if not row["status_reason"].startswith(SOURCE_CHANGED):
@@ -125,3 +127,11 @@ def finished_steps(
         for (replicate, point), names in seen.items()
         if names >= set(contenders) and 1 <= replicate <= num_replicates and 1 <= point <= num_points
     }
+
+
+def _is_time(cell: str) -> bool:
+    """Whether a cell holds a time that can have been measured."""
+    try:
+        return 0 < float(cell) < math.inf
+    except ValueError:
+        return False

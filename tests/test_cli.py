@@ -19,6 +19,7 @@ from profiling.cli import main
 from profiling.columns import MEASUREMENT_COLUMNS, names
 from profiling.commands.check import CHECK_EXITS
 from profiling.device_lock import owner
+from profiling.environment import ROOT
 from profiling.runs import read_run
 from profiling.table import load_measurements, load_run, load_samples, report_csv
 
@@ -422,3 +423,35 @@ def test_a_terminal_that_cannot_show_a_sign_does_not_end_a_command() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = run("sweep", "--help", env=environment)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_an_answer_that_cannot_be_written_ends_with_a_sentence_and_a_status_that_is_no_verdict(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "profiling", "export", "results/example", "--out", str(tmp_path / "t.csv")]
+    where = {"cwd": ROOT, "stderr": subprocess.PIPE, "text": True, "timeout": 60}
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, check=False, **where)
+    assert (ended.returncode, ended.stderr) == (
+        74,
+        "error: standard output cannot be written: No space left on device\n",
+    )
+    read, written = os.pipe()
+    os.close(read)  # a reader that has left
+    ended = subprocess.run(command, stdout=written, check=False, **where)
+    os.close(written)
+    assert (ended.returncode, ended.stderr) == (74, "error: standard output cannot be written: Broken pipe\n")
+    words = " ".join(command)
+    ended = subprocess.run(f"{words} >&-", shell=True, check=False, **where)
+    assert (ended.returncode, ended.stderr) == (0, ""), "nobody wants to read, and the status says all"
+    assert (tmp_path / "t.csv").stat().st_size > 1000
+
+
+def test_export_of_what_is_not_there_or_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    told = CliRunner().invoke(main, ["export", "no/such"])
+    assert (told.exit_code, told.stderr) == (1, "error: there is no folder no/such\n")
+    (tmp_path / "report.csv").mkdir()
+    for name in ("run.json", "measurements.csv"):
+        (tmp_path / name).write_bytes((ROOT / "results" / "example" / name).read_bytes())
+    told = CliRunner().invoke(main, ["export", str(tmp_path)])
+    assert told.exit_code == 1
+    assert told.stderr.endswith("; --out PATH writes the table elsewhere\n")

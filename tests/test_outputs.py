@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mha import Oracle
 from profiling.measuring.contenders.known import Contender
-from profiling.measuring.outputs import stale_output
+from profiling.measuring.outputs import compare_with, stale_output
 
 
 def contender(make: Callable[[Tensor], Callable[[], Tensor]]) -> Contender:
@@ -50,3 +51,18 @@ def test_the_input_is_as_it_was_afterwards() -> None:
     before = mine.x.clone()
     stale_output(mine, mine.forward())
     assert torch.equal(mine.x, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool])
+def test_an_output_that_is_not_of_real_numbers_is_an_error_not_a_pass(dtype: torch.dtype) -> None:
+    right = torch.ones(2, 3, 5)
+    cells, warnings = compare_with(
+        "official",
+        "mine",
+        {"official": right, "mine": right.to(dtype)},
+        Oracle(right.double(), torch.arange(3)),
+        shape=right.shape,
+        dtype=torch.float32,
+    )
+    assert cells == {"check_verdict": "error"}
+    assert warnings == [f"its output is of {dtype}: real numbers were expected"]

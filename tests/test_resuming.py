@@ -180,3 +180,9 @@ def test_what_is_compared_is_what_a_run_is_made_of() -> None:
         assert field.name in make_run().grid.to_dict()
     for field in dataclasses.fields(SweepSettings):
         assert field.name in make_run().settings.to_dict()
+
+
+@pytest.mark.parametrize("cell", ["", "nan", "inf", "-2.5", "0", "0x10", "fast"])
+def test_a_measured_row_whose_time_is_none_does_not_finish_its_step(tmp_path: Path, cell: str) -> None:
+    write_run(tmp_path, [make_row(point=1), make_row(point=2, latency_median_ms=cell)])
+    assert finished_steps(tmp_path, ["custom"], num_replicates=1, num_points=2) == {(1, 1)}

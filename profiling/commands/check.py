@@ -48,8 +48,9 @@ class _TellsUsageErrors(click.Command):
 @click.option(
     "--time-limit", metavar="SECONDS", default="60", show_default=True, help="A layer that takes longer hangs."
 )
+@click.option("--anyway", is_flag=True, help="Check also where more memory is needed than is free.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> None:
+def check(contender: str, batch_first: bool, anyway: bool, as_json: bool, **texts: Any) -> None:
     """Check a layer against torch.nn.MultiheadAttention: same weights, same input, same output?
 
     CONTENDER is a layer of your own as path/to/file.py:Name (a class, a factory or an instance; Outer.Inner where it
@@ -72,9 +73,9 @@ def check(contender: str, batch_first: bool, as_json: bool, **texts: Any) -> Non
         scale = parse_scale("input_scale", texts["input_scale"])
         require_seconds("time_limit", limit_s)
         with LiveChecker(texts["device"]) as checker:
-            how: dict[str, Any] = {"batch_first": batch_first, "input_scale": scale, "self_check": True}
+            how: dict[str, Any] = {"batch_first": batch_first, "input_scale": scale, "anyway": anyway}
             report = checker.check(
-                workload, contender, **how, limit_s=limit_s, patience_s=limit_s, on_wait=_tell_waiting
+                workload, contender, **how, self_check=True, limit_s=limit_s, patience_s=limit_s, on_wait=_tell_waiting
             )
     except GridError as error:
         if as_json:

@@ -18,11 +18,14 @@ def export(run: Path, out: Path | None) -> None:
     from profiling.runs import RunError, find_run_folder
     from profiling.table import write_table
 
+    if os.sep in str(run) and not os.path.isdir(run):
+        exit_with(f"there is no folder {run}", EXIT_FAILED)
     try:
         # Not Path.is_dir, which raises where a name is too long, or a folder above must not be looked into.
         report, problems = write_table(run if os.path.isdir(run) else find_run_folder(str(run)), out)
     except RunError as error:
-        exit_with(str(error), EXIT_FAILED)
+        is_full = out is None and "cannot be written" in str(error)
+        exit_with(f"{error}; --out PATH writes the table elsewhere" if is_full else str(error), EXIT_FAILED)
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)
     click.echo(report)

@@ -39,6 +39,8 @@ def compare_with(
         return {"check_verdict": "not-comparable"}, [incomparable]
     if output.shape != shape:
         return {"check_verdict": "fail"}, [f"its output has shape {tuple(output.shape)}, not {tuple(shape)}"]
+    if not output.is_floating_point():
+        return {"check_verdict": "error"}, [f"its output is of {output.dtype}: real numbers were expected"]
     if truth is None:
         return {}, []
     standard = outputs.get(reference, output) if reference else output
