@@ -28,7 +28,7 @@ RUN_BYTES = 64 * 1024
 def require_writable(folder: Path) -> None:
     """Raises RunError where a run cannot be written into this folder, or the folder cannot be made."""
     try:
-        there = _nearest_there(folder)
+        there = nearest_there(folder)
         if not there.is_dir():
             raise RunError(f"{folder} cannot be a run's folder: {there} is no folder")
         with tempfile.TemporaryFile(dir=there):
@@ -54,7 +54,7 @@ def require_room(folder: Path, settings: SweepSettings, workloads: Iterable[Work
     """
     needed = needed_bytes(settings, workloads)
     try:
-        free = shutil.disk_usage(_nearest_there(folder)).free
+        free = shutil.disk_usage(nearest_there(folder)).free
     except OSError:  # a file system that does not say
         return
     if free < needed:
@@ -77,7 +77,7 @@ def needed_bytes(settings: SweepSettings, workloads: Iterable[Workload]) -> int:
     return needed
 
 
-def _nearest_there(folder: Path) -> Path:
+def nearest_there(folder: Path) -> Path:
     """The folder itself, or the nearest above it that is there."""
     path = folder.absolute()
     while True:

@@ -21,6 +21,7 @@ import pytest
 from faulty_layers import FAULTY, SEQ_LEN
 from made_up_runs import FakeChild, make_workload
 from own_layers import write_layer
+from real_faults import make_memory_group, wait_until
 
 from profiling import child_process, run_sweep
 from profiling.cgroup_limits import OomKills
@@ -58,7 +59,7 @@ LOST = {
     "PythonOomInWarmUp": ("oom", r"^MemoryError: no message \(mine\.py, line \d+\)$"),
     "WrappedOomInCheck": ("oom", r"^ValueError: the layer says: can't allocate memory"),
     "LimitedInCheck": ("oom", r"^asked for 1\.00 GiB: RuntimeError: .*\(mine\.py, line \d+\)$"),
-    "NothingInCheck": ("error", r"mine\.py|returned|None"),
+    "NothingInCheck": ("error", r"^the layer returned a NoneType without a tensor in it, not a tensor$"),
 }
 # Contender → its verdict at the faulty point: measured all the same.
 MEASURED = {
@@ -93,15 +94,6 @@ def measuring_children() -> list[psutil.Process]:
 
 def folders_left() -> list[Path]:
     return list(Path(os.environ["TMPDIR"]).glob(f"{FOLDER_PREFIX}*"))
-
-
-def wait_until(is_so: Any, limit_s: float = 30.0) -> bool:
-    give_up = time.monotonic() + limit_s
-    while not is_so():
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 # -- a sweep over layers that misbehave, each in its own way ----------------------------------------------------------
@@ -327,30 +319,6 @@ def test_what_an_error_holds_is_let_go_with_the_errors_behind_it() -> None:
     assert held[0]() is not None
     forget(error)
     assert held[0]() is None
-
-
-def make_memory_group(limit_mib: int) -> Iterator[Path]:
-    """A control group with a limit, in whichever version is here; skips where none can be made."""
-    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
-        group = Path(root) / f"mha-bench-test-{os.getpid()}"
-        try:
-            if not (Path(root) / "cgroup.procs").exists():
-                continue
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            (group / limit).write_text(str(limit_mib * 2**20))
-            with contextlib.suppress(OSError):  # without swap there is nothing to limit
-                (group / "memory.swap.max").write_text("0")
-        except OSError:
-            group.rmdir()
-            continue
-        yield group
-        wait_until(lambda group=group: not (group / "cgroup.procs").read_text(), 10)
-        group.rmdir()
-        return
-    pytest.skip("no memory control group can be made here; the twin below runs everywhere")
 
 
 @pytest.fixture

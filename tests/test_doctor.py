@@ -18,12 +18,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_child_faults import make_memory_group
+from real_faults import make_memory_group
 
 from profiling.device_lock import DeviceLock, Owner, owners
+from profiling.disk_room import nearest_there
 from profiling.doctor import examination
 from profiling.doctor.examination import Examination, examine, look
-from profiling.doctor.facts import Facts, compiler, existing, file_system, gather, is_guest
+from profiling.doctor.facts import Facts, compiler, file_system, gather, is_guest
 from profiling.doctor.finding import DISTURBS
 from profiling.doctor.report_text import WIDTH, report_lines
 from profiling.measuring.abilities import abilities
@@ -296,7 +297,7 @@ def test_the_file_system_is_that_of_the_nearest_mount(tmp_path: Path, monkeypatc
 
     mounts = [mounted("ext4", Path("/")), mounted("nfs4", tmp_path), mounted("tmpfs", tmp_path / "other")]
     monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
-    assert file_system(existing(tmp_path / "not" / "there")) == "nfs4"
+    assert file_system(nearest_there(tmp_path / "not" / "there")) == "nfs4"
     assert file_system(Path("/")) == "ext4"
 
 

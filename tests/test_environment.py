@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from click.testing import CliRunner
+from real_faults import do_without
 
 from profiling import environment
 from profiling.cli import main
@@ -257,7 +258,7 @@ def test_a_system_whose_counters_cannot_be_read_is_told_as_far_as_it_goes(monkey
 def test_a_sweep_runs_where_the_system_hides_its_counters(tmp_path: Path) -> None:
     hide = ["unshare", "--mount", "sh", "-c"]
     if shutil.which("unshare") is None or subprocess.run([*hide, "mount -t tmpfs none /proc"], check=False).returncode:
-        pytest.skip("nothing can be mounted here; the twin above runs everywhere")
+        do_without("nothing can be mounted here; the twin above runs everywhere")
     point = "--batch-size 3 --seq-len 5 --num-heads 2 --d-model 14 --device cpu --contenders official"
     sweep = f"{sys.executable} -m profiling sweep {point} --time-budget 0.02 --out {tmp_path / 'run'}"
     done = subprocess.run(

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from made_up_runs import FakeChild, make_row, make_workload, measured_points, write_run
+from real_faults import small_disk
 
 from dashboard.jobs import Jobs
 from profiling import run_sweep
@@ -50,18 +51,6 @@ class Talkative(FakeChild):
         if "samples_s" in answer:
             answer["samples_s"] = {name: [0.002] * 2000 for name in answer["samples_s"]}
         return answer
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("no file system can be mounted here: the twins of this test run without")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @contextlib.contextmanager

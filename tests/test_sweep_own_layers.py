@@ -30,15 +30,6 @@ GRID: dict[str, Any] = {
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """Sweeps of this test ask a child that measures nothing."""
-    FakeChild.reset()
-    monkeypatch.setattr("profiling.measurer.MeasuringChild", FakeChild)
-    monkeypatch.setattr("profiling.opening.host_environment", lambda: {"python_version": "3.11.7"})
-    return FakeChild
-
-
-@pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A right layer, in the working folder."""
     monkeypatch.chdir(write_layer(tmp_path / "code").parent)

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 import psutil
 
 from profiling.child_process import can_pin_heap
+from profiling.costs import MIB
 from profiling.device_lock import Owner, owners, require_locks
-from profiling.disk_room import require_writable
+from profiling.disk_room import nearest_there, require_writable
 from profiling.environment import host_environment
 from profiling.memory_estimate import free_memory_mib
 from profiling.runs import RunError, results_dir
 
 T = TypeVar("T")
 
-MIB = 2**20
 CPUINFO = Path("/proc/cpuinfo")
 PROFILE = Path("/sys/firmware/acpi/platform_profile")
 COMPILERS = ("g++", "clang++", "c++")
@@ -82,8 +82,8 @@ def gather() -> Facts:
         can_pin=bool(told(can_pin_heap)),
         results=str(folder),
         results_error=error_of(lambda: require_writable(folder)),
-        results_free_mib=told(lambda: shutil.disk_usage(existing(folder)).free / MIB),
-        results_system=told(lambda: file_system(existing(folder))),
+        results_free_mib=told(lambda: shutil.disk_usage(nearest_there(folder)).free / MIB),
+        results_system=told(lambda: file_system(nearest_there(folder))),
         temp_error=error_of(require_locks),
     )
 
@@ -122,12 +122,6 @@ def compiler() -> str:
     """The C++ compiler that torch.compile would find, by its name; empty where there is none."""
     named = os.environ.get("CXX")
     return next((name for name in ((named,) if named else COMPILERS) if shutil.which(name)), "")
-
-
-def existing(folder: Path) -> Path:
-    """The folder itself, or the nearest above it that is there."""
-    path = folder.absolute()
-    return next(each for each in (path, *path.parents) if each.exists())
 
 
 def file_system(folder: Path) -> str | None:
