@@ -4,9 +4,11 @@ from pathlib import Path
 
 import streamlit as st
 
+from dashboard import heap
 from dashboard.views import layer, measure, method
 
 st.set_page_config(page_title="mha-bench", page_icon=str(Path(__file__).parent / "icon.svg"), layout="wide")
+heap.keep_small()
 
 st.navigation(
     [

@@ -19,6 +19,8 @@ TICK_S = 1.5
 IDLE_TICK_S = 5.0
 # Drawing takes time from what is being measured, so rows that come faster wait for each other.
 REDRAW_S = 3.0
+# And no sooner than after so many times what drawing takes: a big run leaves the page time to tick.
+PAUSE_SHARE = 6.0
 
 # How much of a run there is: bytes of rows, its state, and whether its process is there, which ends a little later.
 Seen = tuple[int, str, bool]
@@ -78,6 +80,11 @@ def _look_out(device: str, drawn: store.Traces) -> None:
         st.rerun()
 
 
+def note_drawn(seconds: float) -> None:
+    """Notes how long the whole page took to draw: the longer, the seldomer it is drawn while rows come."""
+    st.session_state[session.DRAWING_S] = seconds
+
+
 def _watch(run_id: str, shown_id: str | None) -> None:
     run = _read(run_id)
     _redraw_if_due(run_id, run)
@@ -122,7 +129,8 @@ def _redraw_if_due(run_id: str, run: Run | None) -> None:
     if drawn_id != run_id or now == drawn:
         return
     only_rows_came = drawn is not None and now[1:] == drawn[1:]
-    if only_rows_came and (st.session_state.get(session.FREEZE) or time.monotonic() - drawn_at < REDRAW_S):
+    pause_s = max(REDRAW_S, PAUSE_SHARE * st.session_state.get(session.DRAWING_S, 0.0))
+    if only_rows_came and (st.session_state.get(session.FREEZE) or time.monotonic() - drawn_at < pause_s):
         return
     st.rerun()
 

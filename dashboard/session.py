@@ -67,6 +67,7 @@ ADDRESS_COMPLAINTS = "address_complaints"
 ADDRESS_VALUES = "address_values"
 START_ERROR = "start_error"
 DRAWN = "drawn"
+DRAWING_S = "drawing_s"
 
 
 def sample(axis: str) -> str:

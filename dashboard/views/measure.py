@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import pandas as pd
 import streamlit as st
@@ -44,6 +45,7 @@ STYLE = """
 
 def show() -> None:
     """Draws the view from top to bottom, left to right."""
+    began = time.monotonic()
     listing = list_runs(results_dir())
     runs = listing.runs
     watched = progress_panel.look(runs)
@@ -90,6 +92,7 @@ def show() -> None:
         run_picker.show_unreadable(listing.unreadable)
     with right:
         check_panel.show(wish, running, _rows_of(running))
+    progress_panel.note_drawn(time.monotonic() - began)
 
 
 def _rows_of(running: Run | None) -> pd.DataFrame | None:
