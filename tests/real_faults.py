@@ -9,13 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
+from made_up_runs import FakeChild
 
 # Where each fault must be had, a test that cannot have its own fails instead of being skipped. Only root on Linux can
 # be asked for that.
-MUST_HAVE = sys.platform == "linux" and os.geteuid() == 0 and os.environ.get("MHA_BENCH_REQUIRE_FAULTS") == "1"
+MUST_HAVE = sys.platform == "linux" and os.geteuid() == 0 and bool(os.environ.get("MHA_BENCH_REQUIRE_FAULTS"))
 
 
 def do_without(reason: str) -> NoReturn:
@@ -32,6 +33,16 @@ def wait_until(is_so: Callable[[], object], limit_s: float = 30.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+class Talkative(FakeChild):
+    """Answers with thousands of raw times, which fill a small disk."""
+
+    def ask(self, request: dict[str, Any], *, limit_s: float | None = None) -> dict[str, Any]:
+        answer = super().ask(request, limit_s=limit_s)
+        if "samples_s" in answer:
+            answer["samples_s"] = {name: [0.002] * 2000 for name in answer["samples_s"]}
+        return answer
 
 
 @contextlib.contextmanager

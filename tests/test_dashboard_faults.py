@@ -54,7 +54,7 @@ def test_a_sweep_that_cannot_be_written_says_why_in_the_page(results, jobs):
     assert results.read_text(encoding="utf-8") == "mine"
 
 
-def test_a_sweep_whose_folder_is_taken_away_leaves_a_page_that_goes_on(results):
+def test_a_finished_run_whose_folder_is_taken_away_leaves_a_page_that_goes_on(results):
     make_run(results / "r", grid=GRID)
     app = opened()
     assert "Nothing measured yet" not in text(app)

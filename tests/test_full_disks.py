@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from made_up_runs import FakeChild, make_row, make_workload, measured_points, write_run
-from real_faults import small_disk
+from real_faults import Talkative, small_disk
 
 from dashboard.jobs import Jobs
 from profiling import run_sweep
@@ -41,16 +41,6 @@ GRID: dict[str, Any] = {
     "quiet_wait_s": 0,
 }
 IS_ROOT = os.geteuid() == 0
-
-
-class Talkative(FakeChild):
-    """Answers with thousands of raw times, which fill a small disk."""
-
-    def ask(self, request: dict[str, Any], *, limit_s: float | None = None) -> dict[str, Any]:
-        answer = super().ask(request, limit_s=limit_s)
-        if "samples_s" in answer:
-            answer["samples_s"] = {name: [0.002] * 2000 for name in answer["samples_s"]}
-        return answer
 
 
 @contextlib.contextmanager
