@@ -134,7 +134,7 @@ def assert_shows_what_was_measured(results: Path, words: str) -> None:
 LONG = {**GRID, "seq_len": [5, 7, 11, 13, 17, 19, 23]}
 
 
-NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root: the twin with a limit of size runs without")
+NEEDS_ROOT = pytest.mark.skipif(
     os.geteuid() != 0, reason="mounting takes root: the twin with a limit on the size of a file runs without"
 )
 
