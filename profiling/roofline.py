@@ -6,7 +6,6 @@ the lower of the two roofs is `min(matmul_gflop_per_s, arithmetic_intensity · c
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,12 +29,23 @@ COLUMNS = {
 
 def with_roofline(table: pd.DataFrame, environment: Mapping[str, Any]) -> pd.DataFrame:
     """A run's table with the columns that follow from its rows' shapes and the ceilings in its environment."""
-    needed = (*Workload.__dataclass_fields__, "status", "achieved_gflop_per_s", "warnings")
-    columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in needed]
-    ceilings = {dtype: ceilings_of(environment, dtype) for dtype in set(columns[needed.index("dtype")])}
-    rows = (dict(zip(needed, row, strict=True)) for row in zip(*columns, strict=True))
-    cells = [_cells(row, *ceilings[row["dtype"]]) for row in rows]
-    added = {name: typed([each[name] for each in cells], kind) for name, kind in COLUMNS.items()}
+    fields = list(Workload.__dataclass_fields__)
+    # A point's contenders have the same shape, and there may be 100,000 rows: each shape is looked at once.
+    shape = table.groupby(fields, sort=False, dropna=False).ngroup()
+    first = table.loc[~shape.duplicated(), fields]
+    shapes = first.astype(object).where(first.notna(), None).to_dict("records")
+    intensities = [_intensity(row) for row in shapes]
+    ceilings = [ceilings_of(environment, row["dtype"]) for row in shapes]
+    columns = [
+        table[name].astype(object).where(table[name].notna(), None).tolist()
+        for name in ("status", "achieved_gflop_per_s", "causal", "warnings")
+    ]
+    cells = [
+        _cells(*row, intensity=intensities[number], ceilings=ceilings[number])
+        for number, row in zip(shape.tolist(), zip(*columns, strict=True), strict=True)
+    ]
+    by_column = list(zip(*cells, strict=True)) or [()] * len(COLUMNS)
+    added = {name: typed(values, kind) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
     return table.assign(**added)
 
 
@@ -45,24 +55,36 @@ def roofline_cells(row: Mapping[Any, Any], environment: Mapping[str, Any]) -> di
     A row above its roof keeps its number, and is warned of: the roof is too low. Not so a causal one, whose operations
     are counted in full whether they are done or not.
     """
-    return _cells(row, *ceilings_of(environment, row["dtype"]))
+    cells = _cells(
+        row["status"],
+        row["achieved_gflop_per_s"],
+        row["causal"],
+        row["warnings"],
+        intensity=_intensity(row),
+        ceilings=ceilings_of(environment, row["dtype"]),
+    )
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
-def _cells(row: Mapping[Any, Any], matmul: float | None, copy: float | None) -> dict[str, Any]:
-    intensity = _intensity(row) if row["status"] == "ok" else None
+def _cells(
+    status: str | None,
+    achieved: float | None,
+    causal: bool | None,
+    warnings: str | None,
+    *,
+    intensity: float | None,
+    ceilings: tuple[float | None, float | None],
+) -> tuple[float | None, float | None, float | None, float | None, str | None]:
+    matmul, copy = ceilings
     fraction = warning = None
-    if intensity is not None and matmul is not None and copy is not None:
+    if status != "ok":
+        intensity = None
+    if intensity is not None and matmul is not None and copy is not None and achieved is not None:
         roof = min(matmul, intensity * copy)
-        if row["achieved_gflop_per_s"] is not None:
-            fraction = row["achieved_gflop_per_s"] / roof
-            warning = None if row["causal"] else warning_of(fraction, is_memory=roof < matmul)
-    return {
-        "arithmetic_intensity": intensity,
-        "matmul_gflop_per_s": matmul,
-        "copy_gb_per_s": copy,
-        "roofline_fraction": fraction,
-        "warnings": "; ".join(text for text in (row["warnings"], warning) if text) or None,
-    }
+        fraction = achieved / roof
+        warning = None if causal else warning_of(fraction, is_memory=roof < matmul)
+    said = "; ".join(text for text in (warnings, warning) if text) if warnings or warning else None
+    return intensity, matmul, copy, fraction, said
 
 
 def warning_of(fraction: float, *, is_memory: bool) -> str | None:
@@ -91,15 +113,11 @@ def warning_of(fraction: float, *, is_memory: bool) -> str | None:
 
 
 def _intensity(row: Mapping[Any, Any]) -> float | None:
-    fields = tuple(row[name] for name in Workload.__dataclass_fields__)
+    fields = {name: row[name] for name in Workload.__dataclass_fields__}
     needed = ("batch_size", "seq_len", "num_heads", "d_model", "dtype", "mode", "bias")
-    return None if any(row[name] is None for name in needed) else _intensity_of(fields)
-
-
-@functools.lru_cache(maxsize=1024)
-def _intensity_of(fields: tuple[Any, ...]) -> float | None:
-    # Kept for the contenders of a point, which stand next to each other.
+    if any(fields[name] is None for name in needed):
+        return None
     try:
-        return arithmetic_intensity(Workload(**dict(zip(Workload.__dataclass_fields__, fields, strict=True))))
+        return arithmetic_intensity(Workload(**fields))
     except KeyError:  # an element type that this version does not know
         return None
