@@ -129,7 +129,7 @@ def excess(expected: Estimate) -> str | None:
         said.append(others + where if expected.num_points > 1 else where)
     if expected.seconds > LONGEST_SWEEP_S:
         told, longest = format_duration(expected.seconds), format_duration(LONGEST_SWEEP_S)
-        said.append(f"it would take about {told}, and more than {longest} counts as a slip")
+        said.append(f"it would take about {told}, and more than {longest} is taken for a slip of the keyboard")
     return "; ".join(said) or None
 
 

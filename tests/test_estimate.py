@@ -159,7 +159,7 @@ def test_a_sweep_of_more_than_a_week_is_refused_with_its_estimate(free: None) ->
     # Two valid points of two contenders and a clone, each with 2 h of rounds: about 14 h a replicate.
     long = SweepSettings(contenders=("custom", "official"), time_budget_s=7200.0, replicates=13)
     told = excess(estimate(SMALL, long))
-    assert told == "it would take about 7 days, and more than 7 days counts as a slip"
+    assert told == "it would take about 7 days, and more than 7 days is taken for a slip of the keyboard"
     fewer = SweepSettings(contenders=("custom", "official"), time_budget_s=7200.0, replicates=11)
     assert excess(estimate(SMALL, fewer)) is None
 
