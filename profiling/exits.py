@@ -39,7 +39,8 @@ class Commands(click.Group):
             try:
                 return super().invoke(ctx)
             finally:
-                sys.stdout.flush()
+                if not sys.stdout.closed:  # as a sweep does whose reader has left
+                    sys.stdout.flush()
         except OSError as error:
             if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
                 raise

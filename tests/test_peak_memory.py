@@ -43,7 +43,7 @@ import torch
 from made_up_runs import make_workload
 
 from mha import fast_path
-from profiling.estimate import MIB
+from profiling.costs import MIB
 from profiling.measuring import passes
 from profiling.measuring.contenders.known import Contender, make_contender, make_input, make_weights
 from profiling.measuring.devices.cpu import Cpu
