@@ -116,11 +116,8 @@ def test_a_refresh_and_a_second_tab_lose_nothing_and_stop_keeps_what_is_measured
     stop(watched)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.soak) for how in (signal.SIGTERM, signal.SIGINT))],
-    ids=lambda how: how.name,
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
 def test_a_server_that_is_ended_leaves_no_process_and_a_run_that_the_next_one_resumes(
     context, tmp_path, monkeypatch, how
 ):
