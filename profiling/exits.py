@@ -6,9 +6,13 @@ import contextlib
 import errno
 import os
 import sys
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+if TYPE_CHECKING:
+    from profiling.stopping import StopSwitch
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -22,6 +26,24 @@ def exit_with(message: str, status: int) -> NoReturn:
     """Ends the program with a status, and says why."""
     click.echo(f"error: {message}", err=True)
     sys.exit(status)
+
+
+@contextlib.contextmanager
+def sentences_of_measuring(stop: StopSwitch) -> Iterator[None]:
+    """Ends the program with a sentence where what is measured inside cannot be, or was stopped before it began."""
+    from profiling.child_process import ChildStopped, MeasuringError
+    from profiling.device_lock import DeviceBusy
+    from profiling.runs import RunError
+    from profiling.workload import GridError
+
+    try:
+        yield
+    except GridError as error:
+        exit_with(str(error), EXIT_BAD_INPUT)
+    except (RunError, DeviceBusy, MeasuringError) as error:
+        exit_with(str(error), EXIT_FAILED)
+    except ChildStopped:
+        exit_with(f"{stop.reason} before anything was measured", EXIT_STOPPED)
 
 
 class Commands(click.Group):

@@ -9,9 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, STATUSES, Column
-from profiling.csv_rows import CsvRows, NotThisTable
 from profiling.possible_values import num_nonsense, without_impossible
-from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, RunError
+from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, open_rows
 from profiling.typed_columns import table_of_texts
 
 # Without these a row belongs nowhere: someone has edited the file.
@@ -60,14 +59,9 @@ def read_samples(folder: Path) -> pd.DataFrame:
 
 
 def _read(path: Path, columns: tuple[Column, ...]) -> tuple[pd.DataFrame, list[str]]:
-    try:
-        rows = CsvRows(path, columns)
-    except FileNotFoundError:
+    rows = open_rows(path, columns)
+    if rows is None:
         return _empty(columns), []
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
-    except NotThisTable as error:
-        raise RunError(f"{path} is not a table as this program writes it: {error}") from error
     parts, num_wrong = [], 0
     for part in _in_parts(rows):
         texts = list(zip(*part, strict=True))

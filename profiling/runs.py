@@ -216,15 +216,23 @@ def find_run_folder(run_id: str, results: Path | None = None) -> Path:
 
 def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:
     """The complete rows of a CSV file as text; a torn last line (a power cut) is left out, a missing file is empty."""
+    return [dict(zip(names(columns), row, strict=True)) for row in open_rows(path, columns) or ()]
+
+
+def open_rows(path: Path, columns: tuple[Column, ...]) -> CsvRows | None:
+    """A CSV file of a run to be walked over; None where there is none.
+
+    Raises:
+        RunError: it cannot be read, or is another table.
+    """
     try:
-        rows = CsvRows(path, columns)
+        return CsvRows(path, columns)
     except FileNotFoundError:
-        return []
+        return None
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}") from error
     except NotThisTable as error:  # better refused than taken for empty: a resumed sweep would measure it all again
         raise RunError(f"{path} is not a table as this program writes it: {error}") from error
-    return [dict(zip(names(columns), row, strict=True)) for row in rows]
 
 
 def step_of(row: Mapping[str, str]) -> tuple[int, int] | None:

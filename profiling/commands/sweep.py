@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, exit_with
+from profiling.exits import EXIT_BAD_INPUT, EXIT_STOPPED, exit_with, sentences_of_measuring
 
 if TYPE_CHECKING:
     from profiling.stopping import StopSwitch
@@ -82,13 +82,10 @@ def sweep(
     weights; one that cannot take them is timed with its own, and is `not-comparable`. Compare it with official-fused
     where it calls scaled_dot_product_attention: the choice of reference alone can make a layer look 2.5 times faster.
     """
-    from profiling.child_process import ChildStopped, MeasuringError
-    from profiling.device_lock import DeviceBusy
     from profiling.progress import show_progress
-    from profiling.runs import RunError, new_run_id, results_dir
+    from profiling.runs import new_run_id, results_dir
     from profiling.stopping import StopSwitch
     from profiling.sweep import sweep as run
-    from profiling.workload import GridError
 
     if resume and out is None:
         exit_with("--resume needs --out DIR: the folder of the run to go on with", EXIT_BAD_INPUT)
@@ -96,7 +93,7 @@ def sweep(
     stop.on_signals()
     if stop_on_eof:
         _stop_on_end_of_input(stop)
-    try:
+    with sentences_of_measuring(stop):
         options = _parse_options(texts)
         if own:
             options["contenders"] = (*options.get("contenders", ()), *own)
@@ -105,12 +102,6 @@ def sweep(
         with show_progress(sys.stdout) as on_event:
             folder = Path(out) if out else results_dir() / new_run_id()
             ended = run(options, folder, resume=resume, on_event=on_event, stop=stop)
-    except GridError as error:
-        exit_with(str(error), EXIT_BAD_INPUT)
-    except (RunError, DeviceBusy, MeasuringError) as error:
-        exit_with(str(error), EXIT_FAILED)
-    except ChildStopped:
-        exit_with(f"{stop.reason} before anything was measured", EXIT_STOPPED)
     sys.exit(EXIT_STOPPED if ended.state == "stopped" else 0)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, exit_with
+from profiling.exits import EXIT_FAILED, EXIT_STOPPED, sentences_of_measuring
 
 
 @click.command("self-test")
@@ -36,20 +36,17 @@ def self_test(
     the harness; and the coverage of the intervals. Takes under 5 minutes unless told otherwise. Exit status 1 where
     something is refuted by more than chance.
     """
-    from profiling.child_process import ChildStopped, MeasuringError
-    from profiling.device_lock import DeviceBusy
     from profiling.parsing import parse_number, parse_seconds
-    from profiling.runs import RunError, new_run_id, results_dir
+    from profiling.runs import new_run_id, results_dir
     from profiling.self_test.record import TABLE_FILE, table_lines, verdict_line
     from profiling.self_test.run import run_self_test
     from profiling.self_test.settings import SelfTestSettings
     from profiling.stopping import StopSwitch
-    from profiling.workload import GridError
 
     stop = StopSwitch()
     stop.on_signals()
     folder = Path(out) if out else results_dir() / f"self-test-{new_run_id()}"
-    try:
+    with sentences_of_measuring(stop):
         settings = SelfTestSettings(
             max_sets=parse_number("sets", sets),
             time_limit_s=parse_seconds("time_limit", time_limit),
@@ -59,12 +56,6 @@ def self_test(
             seed=parse_number("seed", seed),
         )
         ended = run_self_test(settings, folder, tell=lambda text: click.echo(text, err=True), stop=stop)
-    except GridError as error:
-        exit_with(str(error), EXIT_BAD_INPUT)
-    except (RunError, DeviceBusy, MeasuringError) as error:
-        exit_with(str(error), EXIT_FAILED)
-    except ChildStopped:
-        exit_with(f"{stop.reason} before anything was measured", EXIT_STOPPED)
     about = ended.environment
     click.echo(f"on {about['device_name']} ({about['device']}), torch {about['torch_version']}; {ended.stop_reason}")
     click.echo("\n".join(table_lines(ended.findings)))
