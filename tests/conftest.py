@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -46,6 +47,22 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
     # Without git: quick.
     monkeypatch.setattr("profiling.opening.host_environment", lambda: {"python_version": "3.11.7"})
     return FakeChild
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """A sweep in this process takes the signals over; they are given back."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the disk: no power is cut in this process, and hundreds of sweeps are gone on with."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(scope="session")

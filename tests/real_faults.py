@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
 import pytest
 from made_up_runs import FakeChild
 
@@ -33,6 +34,17 @@ def wait_until(is_so: Callable[[], object], limit_s: float = 30.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def grandchildren() -> list[psutil.Process]:
+    """What layers of these tests have started: found by what it runs, without what the package keeps of it."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if "mha-bench grandchild" in (process.info["cmdline"] or []):
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("TMPDIR", "").startswith(os.environ["TMPDIR"]):
+                    found.append(process)
+    return found
 
 
 class Talkative(FakeChild):

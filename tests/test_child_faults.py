@@ -21,7 +21,7 @@ import pytest
 from faulty_layers import FAULTY, SEQ_LEN
 from made_up_runs import FakeChild, make_workload
 from own_layers import write_layer
-from real_faults import make_memory_group, wait_until
+from real_faults import grandchildren, make_memory_group, wait_until
 
 from profiling import child_process, run_sweep
 from profiling.cgroup_limits import OomKills
@@ -75,17 +75,6 @@ MEASURED = {
     "DtypeInCheck": "pass",
     "Right": "pass",
 }
-
-
-def grandchildren() -> list[psutil.Process]:
-    """What layers of these tests have started: found by what it runs, without what the package keeps of it."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if "mha-bench grandchild" in (process.info["cmdline"] or []):
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get("TMPDIR", "").startswith(os.environ["TMPDIR"]):
-                    found.append(process)
-    return found
 
 
 def measuring_children() -> list[psutil.Process]:

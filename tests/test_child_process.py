@@ -12,6 +12,7 @@ import psutil
 import pytest
 from made_up_runs import make_workload
 from planted_layers import plant_environment
+from real_faults import grandchildren
 
 from profiling import child_process
 from profiling.child_process import (
@@ -59,15 +60,6 @@ def child(planted: None) -> Iterator[MeasuringChild]:
     """One child that answers; tests that end theirs start another."""
     with MeasuringChild() as shared:
         yield shared
-
-
-def grandchildren() -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if "mha-bench grandchild" in (process.info["cmdline"] or [])
-        and process.environ().get("TMPDIR", "").startswith(os.environ["TMPDIR"])
-    ]
 
 
 def test_a_child_says_what_it_runs_on(child: MeasuringChild) -> None:

@@ -23,6 +23,8 @@ from profiling.environment import ROOT
 from profiling.runs import read_run
 from profiling.table import load_measurements, load_run, load_samples, report_csv
 
+pytestmark = pytest.mark.usefixtures("own_signals")
+
 QUICK = ["--device", "cpu", "--threads", "1", "--time-budget", "0.02", "--quiet-wait", "0"]
 ONE_POINT = ["--batch-size", "1", "--seq-len", "5", "--num-heads", "2", "--d-model", "10", "--contenders", "official"]
 # As the project's first issue writes it.
@@ -39,16 +41,6 @@ def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
         check=False,
         **options,
     )
-
-
-@pytest.fixture(autouse=True)
-def own_signals() -> Iterator[None]:
-    """A sweep in this process takes the signals over; they are given back."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from browser_server import wait_for
 from made_up_runs import FakeChild, make_row, make_run, measured_points, write_run
 
 from profiling.device_lock import owner
@@ -28,6 +28,8 @@ from profiling.runs import ELSEWHERE_PATIENCE_S, RunError, now, read_run
 from profiling.safe_files import write_aside
 from profiling.sweep import sweep
 from profiling.table import load_measurements, load_run, load_samples
+
+pytestmark = pytest.mark.usefixtures("unsynced")
 
 GRID: dict[str, Any] = {
     "batch_size": [3],
@@ -41,13 +43,6 @@ GRID: dict[str, Any] = {
     "replicates": 2,
 }
 STEPS = [(replicate, seq_len) for replicate in (1, 2) for seq_len in (5, 7)]
-
-
-@pytest.fixture
-def fake(fake: type[FakeChild], monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """The child of all, and files that nobody waits for."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # no power is cut here, and hundreds of sweeps are gone on with
-    return fake
 
 
 def assert_whole(folder: Path) -> None:
@@ -258,13 +253,6 @@ SLOW = [
 PATIENCE_S = 60.0
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what} did not come within {PATIENCE_S:g} s"
-        time.sleep(0.02)
-
-
 def num_done(folder: Path) -> int:
     try:
         return read_run(folder).progress.done
@@ -295,13 +283,13 @@ def sweeping(folder: Path, command: list[str]) -> Iterator[tuple[subprocess.Pope
     before = temporary_folders()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     with ended(process):
-        wait_until(lambda: num_done(folder) >= 1, "the second workload")
+        wait_for(lambda: num_done(folder) >= 1, "the second workload", PATIENCE_S)
         others = psutil.Process(process.pid).children(recursive=True)
         yield process, others
     _, alive = psutil.wait_procs(others, timeout=PATIENCE_S)
     assert alive == []
     assert owner("cpu") is None
-    wait_until(lambda: temporary_folders() <= before, "the end of the temporary folders")
+    wait_for(lambda: temporary_folders() <= before, "the end of the temporary folders", PATIENCE_S)
 
 
 def resume(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -350,7 +338,7 @@ def test_a_sweep_of_a_server_that_ends_stops_in_good_order(
     process = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     before = temporary_folders()
     with ended(process):
-        wait_until(lambda: any(num_done(folder) >= 1 for folder in tmp_path.iterdir()), "the second workload")
+        wait_for(lambda: any(num_done(folder) >= 1 for folder in tmp_path.iterdir()), "the second workload", PATIENCE_S)
         others = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(getattr(signal, how))
         process.wait(PATIENCE_S)
@@ -362,7 +350,7 @@ def test_a_sweep_of_a_server_that_ends_stops_in_good_order(
     assert len(load_measurements(folder)) == 2 * run.progress.done > 0
     assert (folder / "report.csv").exists()
     assert owner("cpu") is None
-    wait_until(lambda: temporary_folders() <= before, "the end of the temporary folders")
+    wait_for(lambda: temporary_folders() <= before, "the end of the temporary folders", PATIENCE_S)
 
 
 # -- a run that another machine writes --------------------------------------------------------------------------------

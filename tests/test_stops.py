@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,8 @@ from profiling.stopping import StopSwitch
 from profiling.sweep import sweep
 from profiling.table import load_run, load_samples
 
+pytestmark = pytest.mark.usefixtures("own_signals", "unsynced")
+
 GRID: dict[str, Any] = {
     "batch_size": [3],
     "seq_len": [5],
@@ -43,23 +44,6 @@ GRID: dict[str, Any] = {
     "replicates": 2,
 }
 PATIENCE_S = 60.0
-
-
-@pytest.fixture(autouse=True)
-def own_signals() -> Iterator[None]:
-    """A switch takes the signals over; they are given back."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-@pytest.fixture
-def fake(fake: type[FakeChild], monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
-    """The child of all, and files that nobody waits for."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    return fake
 
 
 def interrupting(
