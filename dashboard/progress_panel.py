@@ -63,10 +63,13 @@ def show(run: Run | None, watched: Watched | None) -> None:
         with ticking:
             st.fragment(_watch, run_every=TICK_S)(watched.run_id, run.run_id if run else None)
     else:
-        machine = services.live_checks().machine
+        checks = services.live_checks()
+        machine = checks.machine
         device = machine.device if machine else "cpu"
         with ticking:
-            st.fragment(_look_out, run_every=IDLE_TICK_S)(device, store.traces(device))
+            is_looking = machine is None and not checks.machine_error
+            every_s = TICK_S if is_looking else IDLE_TICK_S  # what torch finds here is known in a moment
+            st.fragment(_look_out, run_every=every_s)(device, store.traces(device), is_looking)
     if run is not None and run.state not in ("running", "finished"):
         with ended:
             _show_end(run, is_free=watched is None)
@@ -74,9 +77,11 @@ def show(run: Run | None, watched: Watched | None) -> None:
         _show_refusal(services.jobs().last, run)
 
 
-def _look_out(device: str, drawn: store.Traces) -> None:
-    """Draws nothing; runs the whole page again once a sweep has begun or ended elsewhere."""
-    if store.traces(device) != drawn:
+def _look_out(device: str, drawn: store.Traces, was_looking: bool) -> None:
+    """Draws nothing; runs the whole page again once a sweep has begun or ended elsewhere, or the device is known."""
+    checks = services.live_checks() if was_looking else None
+    is_known = checks is not None and bool(checks.machine or checks.machine_error)
+    if is_known or store.traces(device) != drawn:
         st.rerun()
 
 

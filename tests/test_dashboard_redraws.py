@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,3 +47,23 @@ def test_the_end_waits_for_nothing_and_nothing_new_draws_nothing(is_redrawn: Cal
     assert is_redrawn(0.1, drawing_s=9.0, seen=(11, "finished", False))
     assert not is_redrawn(1000.0, seen=(7, "running", False))
     assert not is_redrawn(1000.0, freeze=True)
+
+
+@pytest.mark.parametrize(
+    ("machine", "error", "redrawn"), [(None, "", False), ("cpu", "", True), (None, "no torch", True)]
+)
+def test_an_idle_page_is_drawn_again_once_the_device_is_known(
+    monkeypatch: pytest.MonkeyPatch, machine: str | None, error: str, redrawn: bool
+) -> None:
+    reruns: list[bool] = []
+    monkeypatch.setattr(progress_panel.st, "rerun", lambda: reruns.append(True))
+    monkeypatch.setattr(progress_panel.store, "traces", lambda _: (None, 7))
+    checks = SimpleNamespace(machine=machine, machine_error=error)
+    monkeypatch.setattr(progress_panel.services, "live_checks", lambda: checks)
+    progress_panel._look_out("cpu", (None, 7), True)
+    assert bool(reruns) == redrawn
+    reruns.clear()
+    progress_panel._look_out("cpu", (None, 7), False)
+    assert not reruns, "it was known when the page was drawn"
+    progress_panel._look_out("cpu", (None, 5), False)
+    assert reruns, "a run has changed"
