@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import stat
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ class CsvRows:
         columns: what is wanted of it; others in the file are passed over.
 
     Attributes:
+        text: the file as bytes, its lines each ended by a line feed.
+        header: the names in its first line.
         damaged: the numbers of the lines that are no row, from 1 for the header; full only after a walk over all rows.
 
     Raises:
@@ -38,9 +41,9 @@ class CsvRows:
             raise OSError("it is no file")
         data = path.read_bytes()
         # Some spreadsheets put a mark before the first letter.
-        text = data[: data.rfind(b"\n") + 1].decode("utf-8-sig", errors="replace")
-        self._lines = text.replace("\r\n", "\n").split("\n")[:-1]
-        header = (_cells(self._lines[0]) or []) if self._lines else names(columns)
+        self.text = data[: data.rfind(b"\n") + 1].removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+        first = self.text[: self.text.find(b"\n")].decode(errors="replace")
+        self.header = header = (_cells(first) or []) if self.text else names(columns)
         missing = [column.name for column in columns if column.name not in header and column.since == 1]
         if missing:
             raise NotThisTable(f"it has no column {missing[0]}")
@@ -53,7 +56,8 @@ class CsvRows:
     def __iter__(self) -> Iterator[list[str]]:
         self.damaged = []
         in_order = self._places == list(range(len(self._places)))
-        for number, line in enumerate(self._lines[1:], start=2):
+        lines = self.text.decode(errors="replace").split("\n")[1:-1]
+        for number, line in enumerate(lines, start=2):
             if not line:
                 continue
             cells = _cells(line)

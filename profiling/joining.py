@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from profiling.ratios import Joined, join_replicates, speed_verdict
@@ -85,35 +86,71 @@ def _put_ratios(table: pd.DataFrame, measured: pd.DataFrame, group: pd.Series[An
     for name, kind in RATIO_COLUMNS.items():
         if name not in table:
             table[name] = typed([None] * len(table), kind)
-    has_ratio = measured["speedup"].notna() & (measured["speedup"] > 0) & (measured["speedup"] < math.inf)
-    usable = measured[has_ratio].assign(group=group[has_ratio])
-    # A clone counts in the replicates that have a speed-up.
     has_any = measured["speedup"].notna()
-    clones = _lists(group[has_any], measured.loc[has_any, "clone_speedup"])
+    has_ratio = has_any & (measured["speedup"] > 0) & (measured["speedup"] < math.inf)
+    # A clone counts in the replicates that have a speed-up.
+    compared = measured.loc[has_any, ["speedup", "clone_speedup"]].assign(group=group[has_any], usable=has_ratio)
     kept_floor = measured["noise_floor"].groupby(group).median()
-    verdicts = table["check_verdict"].to_dict()
-    found: dict[str, list[Any]] = {name: [] for name in RATIO_COLUMNS}
-    groups = []
-    for number, speedups in _lists(usable["group"], usable["speedup"]).items():
+    is_single = ~compared["group"].duplicated(keep=False)
+    singles = compared[is_single & compared["usable"]].set_index("group")
+    parts = [
+        _of_one_replicate(singles, table["check_verdict"], kept_floor),
+        _of_several(compared[~is_single], table["check_verdict"], kept_floor, num_compared),
+    ]
+    found = pd.concat([part for part in parts if len(part)] or parts[:1])
+    is_there = table.index.isin(found.index)
+    for name in RATIO_COLUMNS:
+        table[name] = table[name].where(~is_there, found[name].reindex(table.index))
+
+
+def _of_one_replicate(rows: pd.DataFrame, verdicts: pd.Series[Any], kept_floor: pd.Series[Any]) -> pd.DataFrame:
+    """The columns of groups with one speed-up, all at once: in a run of one replicate that is every one of them."""
+    no_claim = _ratio_cells(join_replicates([1.0]), None, pd.NA)
+    clone = rows["clone_speedup"].where((rows["clone_speedup"] > 0) & (rows["clone_speedup"] < math.inf))
+    checked = verdicts.reindex(rows.index)
+    reasons = checked.map({verdict: _uncounted(verdict) for verdict in FAILED}).astype("string")
+    cells = {
+        "speedup": rows["speedup"],
+        "num_speedups": no_claim["num_speedups"],
+        "speed_verdict": reasons.isna().map({True: no_claim["speed_verdict"], False: pd.NA}),
+        "speed_verdict_reason": reasons.fillna(no_claim["speed_verdict_reason"]),
+        "clone_speedup": clone,
+        "noise_floor": _strays(clone).fillna(kept_floor.reindex(rows.index)),
+    }
+    return _ratio_columns(pd.DataFrame(cells, index=rows.index, columns=list(RATIO_COLUMNS)))
+
+
+def _of_several(
+    rows: pd.DataFrame, verdicts: pd.Series[Any], kept_floor: pd.Series[Any], num_compared: int
+) -> pd.DataFrame:
+    clones = _lists(rows["group"], rows["clone_speedup"])
+    checked = verdicts[verdicts.index.isin(rows["group"])].to_dict()
+    found: dict[int, dict[str, Any]] = {}
+    for number, speedups in _lists(rows.loc[rows["usable"], "group"], rows.loc[rows["usable"], "speedup"]).items():
         joined = join_replicates(speedups, num_compared)
         clone = _joined_clone(clones.get(number, []))
-        groups.append(number)
-        cells = _ratio_cells(joined, clone, verdicts[number])
+        found[number] = cells = _ratio_cells(joined, clone, checked[number])
         if clone is None:  # a run of before schema version 2, which kept the size of its stray alone
             cells["noise_floor"] = kept_floor[number]
-        for name in RATIO_COLUMNS:
-            found[name].append(cells[name])
-    for name, kind in RATIO_COLUMNS.items():
-        values = pd.Series(typed(found[name], kind), index=pd.Index(groups, name="group"))
-        is_there = table.index.isin(values.index)
-        table[name] = table[name].where(~is_there, values.reindex(table.index))
+    by_column = {name: [cells[name] for cells in found.values()] for name in RATIO_COLUMNS}
+    return _ratio_columns(pd.DataFrame(by_column, index=pd.Index(found, name="group"), dtype=object))
+
+
+def _ratio_columns(cells: pd.DataFrame) -> pd.DataFrame:
+    return cells.assign(**{name: typed(cells[name].tolist(), kind) for name, kind in RATIO_COLUMNS.items()})
+
+
+def _strays(ratios: pd.Series[Any]) -> pd.Series[Any]:
+    """`ratios.stray`, of a column."""
+    values = np.exp(np.abs(np.log(ratios.to_numpy(dtype=np.float64, na_value=np.nan)))) - 1
+    return pd.Series(typed(values.tolist(), "float"), index=ratios.index)
 
 
 def _ratio_cells(joined: Joined, clone: Joined | None, check_verdict: Any) -> dict[str, Any]:
     verdict: str | None
     verdict, reason = speed_verdict(joined, clone)
     if not pd.isna(check_verdict) and check_verdict in FAILED:
-        verdict, reason = None, f"does not count: its check says {check_verdict}"
+        verdict, reason = None, _uncounted(check_verdict)
     return {
         "speedup": joined.speedup,
         "speedup_low": joined.low,
@@ -124,6 +161,10 @@ def _ratio_cells(joined: Joined, clone: Joined | None, check_verdict: Any) -> di
         "clone_speedup": None if clone is None else clone.speedup,
         "noise_floor": None if clone is None else clone.stray,
     }
+
+
+def _uncounted(check_verdict: str) -> str:
+    return f"does not count: its check says {check_verdict}"
 
 
 def _joined_clone(ratios: Sequence[float]) -> Joined | None:

@@ -12,6 +12,7 @@ from profiling.columns import MEASUREMENT_COLUMNS, SAMPLE_COLUMNS, STATUSES, Col
 from profiling.possible_values import num_nonsense, without_impossible
 from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, open_rows
 from profiling.typed_columns import table_of_texts
+from profiling.whole_csv import read_whole
 
 # Without these a row belongs nowhere: someone has edited the file.
 PLACE = ("replicate", "point", "batch_size", "seq_len", "num_heads", "d_model", "contender", "status")
@@ -62,6 +63,9 @@ def _read(path: Path, columns: tuple[Column, ...]) -> tuple[pd.DataFrame, list[s
     rows = open_rows(path, columns)
     if rows is None:
         return _empty(columns), []
+    whole = read_whole(rows.text, rows.header, columns)
+    if whole is not None:
+        return whole, []
     parts, num_wrong = [], 0
     for part in _in_parts(rows):
         texts = list(zip(*part, strict=True))

@@ -87,10 +87,10 @@ def join_replicates(speedups: Sequence[float], num_compared: int = 1) -> Joined:
     """
     if not speedups:
         raise ValueError("speedups must hold at least one replicate")
+    if len(speedups) == 1:
+        return Joined(speedup=speedups[0], low=None, high=None, num_replicates=1)
     logs = [math.log(speedup) for speedup in speedups]
-    low = high = None
-    if len(logs) > 1:
-        low, high = (math.exp(end) for end in mean_interval(logs, 1 - (1 - LEVEL) / max(1, num_compared)))
+    low, high = (math.exp(end) for end in mean_interval(logs, 1 - (1 - LEVEL) / max(1, num_compared)))
     return Joined(speedup=math.exp(statistics.fmean(logs)), low=low, high=high, num_replicates=len(logs))
 
 

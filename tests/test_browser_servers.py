@@ -26,11 +26,13 @@ pytestmark = [
 ]
 
 LENGTHS = ",".join(str(length) for length in range(5, 25))
+# Seconds per contender: long enough that a page, which looks every five seconds, sees a sweep of twenty points.
+BUDGET = "0.3"
 SWEEP = (
     *("sweep", "--batch-size", "2", "--num-heads", "3", "--d-model", "15", "--seq-len", LENGTHS),
-    *("--time-budget", "0.02", "--contenders", "custom", "--quiet-wait", "0"),
+    *("--time-budget", BUDGET, "--contenders", "custom", "--quiet-wait", "0"),
 )
-LONG = f"{TINY}&seq_len={LENGTHS},25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40"
+LONG = f"{TINY.replace('budget=0.02', f'budget={BUDGET}')}&seq_len={LENGTHS},25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40"
 
 
 @contextlib.contextmanager
