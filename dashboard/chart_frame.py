@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+# Of every chart on the page: no other host's button, and no selection but a click.
+CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 # Pixels of a legend: a line of it, what stands before a name, a letter, and how wide it is on a phone.
 LINE_HEIGHT = 29
 SIGN_WIDTH = 45
@@ -11,6 +13,7 @@ LETTER_WIDTH = 6.5
 NARROW = 350
 # So that a legend has the same room whether or not some point of a run has no number yet.
 FEWEST_LINES = 2
+READING_HEIGHT = 320
 
 
 def frame(figure: go.Figure, title: str, height: int, *, header: int, legend_at: int) -> None:
@@ -53,3 +56,15 @@ def legend_height(figure: go.Figure) -> int:
             lines, used = lines + 1, 0.0
         used += width
     return LINE_HEIGHT * max(lines, FEWEST_LINES)
+
+
+def reading_chart() -> go.Figure:
+    """What stands in the place of a chart until the rows for it are read."""
+    figure = go.Figure()
+    figure.update_layout(height=READING_HEIGHT, margin={"l": 10, "r": 10, "t": 10, "b": 10})
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    figure.add_annotation(
+        text="Reading the run …", showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", opacity=0.75
+    )
+    return figure

@@ -21,8 +21,6 @@ from dashboard.metrics import MEMORY_RATIO, Metric, counts_in_mean, with_memory_
 from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 from dashboard.scales import Scale, scale_of, show_scale
 
-# Of every chart on the page: no other host's button, and no selection but a click.
-CHART_CONFIG = {"displaylogo": False, "showSendToCloud": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]}
 PANEL_HEIGHT = 220
 # The chart's title, and that of the first panels.
 TITLES_HEIGHT = 48
@@ -57,16 +55,20 @@ def line_chart(
     names = names_of(axes.get(CONTENDER, ()))
     figure = _grid(shown, names, shared_y=True)
     orders = {value: order for order, value in enumerate(axes.get(view.series, ("",)))}
+    add = dense_lines.add_series if drawn.is_dense else _add_series
+    by_panel = _by_values(rows, view.panels)
+    by_line = _by_values(_with_texts(rows, metric, is_dense=drawn.is_dense), (*view.panels, view.series))
     for position, where in enumerate(shown):
         place = {"row": position // _columns(shown) + 1, "col": position % _columns(shown) + 1}
-        here = select(rows, where)
+        panel = tuple(where[axis] for axis in view.panels)
+        here = by_panel.get(panel, rows.iloc[:0])
         if metric.compares:
             claim_marks.add_noise_floor(figure, here, view.x, functools.partial(_x_value, view.x), place)
         for value in drawn.series:
-            line = select(here, {view.series: value})
+            line = by_line.get((*panel, value), rows.iloc[:0]).sort_values(view.x)
             name = label({view.series: value}, names)
-            add = dense_lines.add_series if drawn.is_dense else _add_series
-            add(figure, line, metric, view.x, scale, style_of(value, orders[value]), name, place)
+            if not line.empty:
+                add(figure, line, metric, view.x, scale, style_of(value, orders[value]), name, place)
         add_marks(figure, here, metric, view.x, scale.top, place)
     if view.x not in axes:  # nothing is swept: the one size that there is
         axes = {**axes, view.x: tuple(sorted(rows[view.x].dropna().unique()))}
@@ -90,6 +92,24 @@ def _rows_to_draw(table: pd.DataFrame, metric: Metric, view: View, drawn: densit
     return rows[rows[view.x].isin(drawn.x).fillna(False)] if drawn.x else rows
 
 
+def _by_values(rows: pd.DataFrame, axes: Sequence[str]) -> dict[tuple[Any, ...], pd.DataFrame]:
+    """The rows by their values of these axes; all of them where there is no axis."""
+    return dict(iter(rows.groupby(list(axes), sort=False))) if axes else {(): rows}
+
+
+def _with_texts(rows: pd.DataFrame, metric: Metric, *, is_dense: bool) -> pd.DataFrame:
+    """The rows that have an ordinary number, whether each does not count, and where marks are drawn what each tells.
+
+    All at once: for hundreds of short lines it would take longer than drawing them.
+    """
+    rows = rows[is_finite(rows[metric.column])]
+    rows = rows.assign(is_grey=metric.compares & ~counts_in_mean(rows) & rows["check_verdict"].notna())
+    if is_dense:
+        return rows
+    told = [hover_text.hover(row, metric, is_greyed=row["is_grey"]) for row in rows.to_dict("records")]
+    return rows.assign(told=pd.Series(told, index=rows.index, dtype=object))
+
+
 def _add_series(
     figure: go.Figure,
     rows: pd.DataFrame,
@@ -100,15 +120,11 @@ def _add_series(
     name: str,
     place: dict[str, int],
 ) -> None:
-    rows = rows[is_finite(rows[metric.column])].sort_values(x_axis)
-    if rows.empty:
-        return
     x = [_x_value(x_axis, value) for value in rows[x_axis]]
     y = [scale.height(value) for value in rows[metric.column]]
     if metric.low and metric.high and not metric.compares:
         figure.add_trace(_band(rows, metric, scale, style, name, x), **place)
-    greyed = metric.compares & ~counts_in_mean(rows) & rows["check_verdict"].notna()
-    colors = [UNRELIABLE if is_grey else style.color for is_grey in greyed]
+    colors = [UNRELIABLE if is_grey else style.color for is_grey in rows["is_grey"]]
     figure.add_trace(
         go.Scatter(
             x=x,
@@ -120,10 +136,7 @@ def _add_series(
             line={"color": style.color, "dash": style.dash, "width": 2},
             marker={"symbol": _symbols(rows, metric, style), "size": 8, "color": colors},
             error_y=claim_marks.bars(rows, style.faint(0.7)) if metric.compares else None,
-            text=[
-                hover_text.hover(row, metric, is_greyed=is_grey)
-                for row, is_grey in zip(rows.to_dict("records"), greyed, strict=True)
-            ],
+            text=rows["told"].tolist(),
             hovertemplate="%{text}<extra></extra>",
             customdata=rows["point"].tolist(),  # what a click on a mark is about
         ),

@@ -10,8 +10,8 @@ import plotly.graph_objects as go
 
 from dashboard.axes import SIZES
 from dashboard.formatting import axis_label, axis_value
-from dashboard.marks import has_legend, is_finite
-from dashboard.metrics import Metric, counts_in_mean
+from dashboard.marks import has_legend
+from dashboard.metrics import Metric
 from dashboard.palette import UNRELIABLE, Style
 from dashboard.scales import Scale
 
@@ -31,9 +31,7 @@ def add_series(
     place: dict[str, int],
 ) -> None:
     """Adds one line to a panel; where it compares, what does not count as small grey dots instead."""
-    rows = rows[is_finite(rows[metric.column])].sort_values(x_axis)
-    is_grey = metric.compares & ~counts_in_mean(rows) & rows["check_verdict"].notna()
-    counting, grey = rows[~is_grey], rows[is_grey]
+    counting, grey = rows[~rows["is_grey"]], rows[rows["is_grey"]]
     if not counting.empty:
         if metric.low and metric.high and (band := _band(counting, metric, x_axis, scale, style, name)):
             figure.add_trace(band, **place)

@@ -19,8 +19,9 @@ MAX_SERIES = 24
 # Lines of all panels together, and points of all lines.
 MOST_LINES = 120
 MOST_POINTS = 12_000
-# Of panels that nobody has chosen one by one.
+# Of panels that nobody has chosen one by one: what a small machine draws anew within a second of a click.
 MOST_POINTS_UNASKED = 1_500
+MOST_LINES_UNASKED = 32
 # Points that are marks of their own, each with what it tells when it is pointed at.
 MOST_MARKS = 1_000
 MOST_MARKS_A_LINE = 60
@@ -67,11 +68,13 @@ def plan(view: View, axes: Mapping[str, Sequence[Any]], panels: Sequence[Mapping
 
 def fitting(axes: Mapping[str, Sequence[Any]], x: str, series: str, remaining: Sequence[str]) -> tuple[str, ...]:
     """Those of the remaining axes that can make panels together, as many as fit; the others have to be held."""
-    a_panel = len(axes.get(x, ("",))) * len(axes.get(series, ("",)))
+    lines = len(axes.get(series, ("",)))
+    points = len(axes.get(x, ("",))) * lines
     chosen: list[str] = []
     for axis in remaining:
-        num_panels = math.prod(len(axes[each]) for each in (*chosen, axis))
-        if num_panels <= MAX_PANELS and num_panels * a_panel <= max(MOST_POINTS_UNASKED, a_panel):
+        panels = math.prod(len(axes[each]) for each in (*chosen, axis))
+        is_readable = panels <= MAX_PANELS and panels * lines <= MOST_LINES_UNASKED
+        if panels == 1 or (is_readable and panels * points <= MOST_POINTS_UNASKED):
             chosen.append(axis)
     return tuple(chosen)
 

@@ -43,5 +43,10 @@ class Newest(Generic[T]):
                     self._busy.pop(gone, None)
             return made
 
+    def __contains__(self, name: str) -> bool:
+        """Whether something was made of it and is kept, be it of an earlier stamp."""
+        with self._lock:
+            return name in self._kept
+
     def __len__(self) -> int:
         return len(self._kept)

@@ -11,7 +11,8 @@ import streamlit as st
 
 from dashboard import dense_map, density, replicate_panel, sample_panel, session, takeaway
 from dashboard.axes import View, panel_values, values_of
-from dashboard.charts import CHART_CONFIG, line_chart
+from dashboard.chart_frame import CHART_CONFIG
+from dashboard.charts import line_chart
 from dashboard.formatting import axis_label, axis_value, count, error, plain, ratio
 from dashboard.headline_text import claim_help, headline_caption
 from dashboard.layers import file_of, name_of
@@ -61,9 +62,11 @@ def show(run: Run, table: pd.DataFrame, problems: Sequence[str] = (), *, is_busy
         for place, headline in zip(st.columns(min(len(found), HEADLINES_A_ROW), gap="small"), row, strict=False):
             with place:
                 _show_headline(headline)
-    if facts.lacks_replicates:
-        replicate_panel.show(run, is_busy=is_busy)
+    more = st.container()
     _show_tabs(run, table, facts)
+    if facts.lacks_replicates:  # after the chart: what more replicates of a big grid would take is not told at once
+        with more:
+            replicate_panel.show(run, is_busy=is_busy)
     _show_unmeasured(facts)
     _show_warnings(facts)
     st.download_button(

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard import sample_charts, sample_ratios, sample_text, session, store
 from dashboard.axes import values_of
-from dashboard.charts import CHART_CONFIG
+from dashboard.chart_frame import CHART_CONFIG
 from dashboard.formatting import axis_label, axis_value, plain
 from dashboard.layers import names_of
 from dashboard.sample_charts import MOST_POSITIONS, looks_of

@@ -22,6 +22,8 @@ from profiling.table import load_measurements, load_table
 # How many runs may be looked at by turns, in several tabs, without being read again.
 TABLES_KEPT = 8
 MEASUREMENTS_KEPT = 4
+# Of rows: reading so many is noticed.
+BIG_BYTES = 4 * 2**20
 
 Stamp = tuple[int, int, int] | None
 # Who holds the device for a sweep, and when a run's folder last changed.
@@ -78,6 +80,11 @@ def table_of(run: Run) -> pd.DataFrame:
 def problems_of(run: Run) -> list[str]:
     """What of the run's files could not be read, in sentences: its table is what is left."""
     return _read(run)[1]
+
+
+def takes_a_while(run: Run) -> bool:
+    """Whether the run is a big one that has to be read first; not one that has grown since it was read."""
+    return size_of(run) >= BIG_BYTES and str(folder_of(run)) not in _tables()
 
 
 def _read(run: Run) -> tuple[pd.DataFrame, list[str]]:

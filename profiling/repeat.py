@@ -101,8 +101,9 @@ def repeat_commands(table: pd.DataFrame, settings: SweepSettings) -> list[str | 
     fields = list(Workload.__dataclass_fields__)
     needed = [*SIZES, *(name for name in fields if name not in SIZES), "contender", "reference"]
     columns = [table[name].astype(object).where(table[name].notna(), None).tolist() for name in needed]
-    # What differs in its sizes alone is made once: there may be 100,000 rows.
+    # What differs in its sizes alone is made once, and so is what a point's contenders share: of 100,000 rows.
     tails: dict[tuple[Any, ...], str | None] = {}
+    heads: dict[tuple[Any, ...], str | None] = {}
     commands = []
     for row in zip(*columns, strict=True):
         sizes, kind = row[: len(SIZES)], row[len(SIZES) :]
@@ -110,8 +111,10 @@ def repeat_commands(table: pd.DataFrame, settings: SweepSettings) -> list[str | 
             smallest = dict(zip(needed, (*(1 for _ in SIZES), *kind), strict=True))
             whole = repeat_command_of_row(smallest, settings)
             tails[kind] = None if whole is None else whole.removeprefix(_head(*(1 for _ in SIZES)))
-        tail = tails[kind]
-        commands.append(None if tail is None or not all(map(_is_size, sizes)) else _head(*sizes) + tail)
+        if sizes not in heads:
+            heads[sizes] = _head(*sizes) if all(map(_is_size, sizes)) else None
+        head, tail = heads[sizes], tails[kind]
+        commands.append(None if head is None or tail is None else head + tail)
     return commands
 
 

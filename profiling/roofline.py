@@ -33,13 +33,11 @@ def with_roofline(table: pd.DataFrame, environment: Mapping[str, Any]) -> pd.Dat
     # A point's contenders have the same shape, and there may be 100,000 rows: each shape is looked at once.
     shape = table.groupby(fields, sort=False, dropna=False).ngroup()
     first = table.loc[~shape.duplicated(), fields]
-    shapes = first.astype(object).where(first.notna(), None).to_dict("records")
+    shapes = [dict(zip(fields, values, strict=True)) for values in zip(*_values(first, fields), strict=True)]
     intensities = [_intensity(row) for row in shapes]
-    ceilings = [ceilings_of(environment, row["dtype"]) for row in shapes]
-    columns = [
-        table[name].astype(object).where(table[name].notna(), None).tolist()
-        for name in ("status", "achieved_gflop_per_s", "causal", "warnings")
-    ]
+    of_dtype = {dtype: ceilings_of(environment, dtype) for dtype in {row["dtype"] for row in shapes}}
+    ceilings = [of_dtype[row["dtype"]] for row in shapes]
+    columns = _values(table, ["status", "achieved_gflop_per_s", "causal", "warnings"])
     cells = [
         _cells(*row, intensity=intensities[number], ceilings=ceilings[number])
         for number, row in zip(shape.tolist(), zip(*columns, strict=True), strict=True)
@@ -47,6 +45,11 @@ def with_roofline(table: pd.DataFrame, environment: Mapping[str, Any]) -> pd.Dat
     by_column = list(zip(*cells, strict=True)) or [()] * len(COLUMNS)
     added = {name: typed(values, kind) for (name, kind), values in zip(COLUMNS.items(), by_column, strict=True)}
     return table.assign(**added)
+
+
+def _values(table: pd.DataFrame, columns: list[str]) -> list[list[Any]]:
+    """Each column as a list, None where a cell is empty."""
+    return [table[name].astype(object).where(table[name].notna(), None).tolist() for name in columns]
 
 
 def roofline_cells(row: Mapping[Any, Any], environment: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import gc
 import io
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,11 @@ def load_run(path: str | Path) -> pd.DataFrame:
 
 def load_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
     """The same, and what of the run's files could not be read, in sentences: the table is what is left."""
-    folder = Path(path)
+    with _no_collection():
+        return _load(Path(path))
+
+
+def _load(folder: Path) -> tuple[pd.DataFrame, list[str]]:
     run = read_run(folder)
     rows, problems = read_measurements(folder)
     num_compared = sum(run.settings.reference_of(name) is not None for name in run.settings.contenders)
@@ -48,6 +55,18 @@ def load_table(path: str | Path) -> tuple[pd.DataFrame, list[str]]:
     table = with_roofline(table, run.environment)
     table["repeat_command"] = typed(repeat_commands(table, run.settings), "text")
     return table[names(REPORT_COLUMNS)], problems
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's garbage collector: it would look again and again at a million cells that all stay."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def load_measurements(path: str | Path) -> pd.DataFrame:

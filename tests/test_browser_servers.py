@@ -32,7 +32,8 @@ SWEEP = (
     *("sweep", "--batch-size", "2", "--num-heads", "3", "--d-model", "15", "--seq-len", LENGTHS),
     *("--time-budget", BUDGET, "--contenders", "custom", "--quiet-wait", "0"),
 )
-LONG = f"{TINY.replace('budget=0.02', f'budget={BUDGET}')}&seq_len={LENGTHS},25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40"
+UP_TO_40 = ",".join(str(length) for length in range(5, 41))
+LONG = f"{TINY.replace('budget=0.02', f'budget={BUDGET}')}&seq_len={UP_TO_40}"
 
 
 @contextlib.contextmanager

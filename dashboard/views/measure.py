@@ -19,6 +19,7 @@ from dashboard import (
     start_panel,
     store,
 )
+from dashboard.chart_frame import CHART_CONFIG, reading_chart
 from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
 from profiling.run_list import list_runs
@@ -52,17 +53,6 @@ def show() -> None:
     running = watched.run if watched and watched.run and watched.run.state == "running" else None
     checks = services.live_checks()
     choice = store.choose(runs, services.jobs().last)
-    run = choice.run
-    try:
-        table = None if run is None else store.table_of(run)
-        problems = [] if run is None else store.problems_of(run)
-    except RunError as error:
-        run, table, problems, choice = (
-            None,
-            None,
-            [],
-            dataclasses.replace(choice, complaint=f"The run cannot be shown: {error}."),
-        )
 
     _show_title(checks.machine, checks.machine_error)
     st.html(STYLE)
@@ -77,6 +67,14 @@ def show() -> None:
     with middle:
         # Containers, so that each part stays in its place whatever stands above it.
         complaint, picker, progress, result, passed_over = (st.container() for _ in range(5))
+    run, problems = choice.run, []
+    table = None
+    if run is not None:
+        try:
+            with result:
+                table, problems = _read(run)
+        except RunError as error:
+            run, choice = None, dataclasses.replace(choice, complaint=f"The run cannot be shown: {error}.")
     if choice.complaint:
         complaint.warning(plain(choice.complaint))
     with progress:
@@ -93,6 +91,19 @@ def show() -> None:
     with right:
         check_panel.show(wish, running, _rows_of(running))
     progress_panel.note_drawn(time.monotonic() - began)
+
+
+def _read(run: Run) -> tuple[pd.DataFrame, list[str]]:
+    """The run's table and what of its files could not be read; says that it reads where that takes a while.
+
+    It says so by a chart, since the browser fetches what draws charts with the first of them: meanwhile, and not after.
+    """
+    place = st.empty()
+    if store.takes_a_while(run):
+        place.plotly_chart(reading_chart(), key="chart_reading", config=CHART_CONFIG, alt="The run is being read.")
+    table, problems = store.table_of(run), store.problems_of(run)
+    place.empty()
+    return table, problems
 
 
 def _rows_of(running: Run | None) -> pd.DataFrame | None:
