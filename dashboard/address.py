@@ -14,7 +14,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from dashboard import session
-from dashboard.formatting import plain
+from profiling.charts.formatting import plain
 from profiling.layers import is_layer
 from profiling.parsing import parse_number, parse_seconds
 from profiling.quoted import quoted

@@ -11,11 +11,11 @@ import streamlit as st
 from dashboard import report_tables, services
 from dashboard import report_text as text
 from dashboard.controls import Wish
-from dashboard.formatting import CONTENDER_NAMES, clock, error, plain
-from dashboard.layers import file_of, name_of
 from dashboard.live_checks import Answer, Machine
 from dashboard.report_text import Report
 from dashboard.start_panel import where
+from profiling.charts.formatting import CONTENDER_NAMES, clock, error, plain
+from profiling.charts.names import file_of, name_of
 from profiling.estimate import call_seconds
 from profiling.layers import is_compiled, is_layer
 from profiling.runs import Run

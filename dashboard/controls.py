@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from dashboard import address, layer_notices, session
-from dashboard.formatting import plain
 from dashboard.layers import Layers
 from dashboard.presets import DEFAULTS, PRESETS, matching, values_of
+from profiling.charts.formatting import plain
 from profiling.layers import COMPILED
 from profiling.parsing import parse_sizes, parse_switches
 from profiling.quoted import quoted

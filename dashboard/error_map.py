@@ -9,9 +9,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from dashboard.formatting import count, digits, error
-from dashboard.palette import FAILED
 from dashboard.report_text import Report
+from profiling.charts.formatting import count, digits, error
+from profiling.charts.palette import FAILED
 
 # The colours mean the same in every map: rounding errors are dark, errors of the outputs' own size bright.
 LOWEST, HIGHEST = 1e-8, 1.0

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from dashboard.formatting import day_and_time
+from profiling.charts.formatting import day_and_time
 from profiling.device_lock import Owner, owner
 from profiling.repeat import sweep_arguments
 from profiling.runs import Run, RunError, is_alive, is_here, new_run_id, read_run, results_dir

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import services, session
-from dashboard.formatting import plain
 from dashboard.layers import OPTION
 from dashboard.report_text import code
+from profiling.charts.formatting import plain
 from profiling.layers import EXAMPLE
 
 COMMAND = f"streamlit run dashboard/app.py -- {OPTION} {EXAMPLE}"

@@ -6,10 +6,9 @@ They are never typed into the page, which would let whoever reaches it run any f
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from profiling.layers import COMPILED, EXAMPLE, LayerFile, find_layer, inner_of, is_compiled, is_layer, source_files
+from profiling.layers import EXAMPLE, LayerFile, find_layer, is_layer, source_files
 from profiling.workload import GridError
 
 OPTION = "--layer"
@@ -49,23 +48,6 @@ def parse(arguments: Sequence[str]) -> Layers:
         else:
             specs.setdefault(found, value)
     return Layers(specs=tuple(specs.values()), complaints=tuple(complaints))
-
-
-def name_of(contender: str) -> str:
-    """The class or function of one's own layer, for a title; a built-in contender's own name. Compiled ones say so."""
-    return (COMPILED if is_compiled(contender) else "") + inner_of(contender).rpartition(":")[2]
-
-
-def names_of(contenders: Iterable[str]) -> dict[str, str]:
-    """Each contender's name as `name_of` has it, or in full where two of them would share it."""
-    known = list(dict.fromkeys(contenders))
-    times = Counter(name_of(contender) for contender in known)
-    return {contender: name_of(contender) if times[name_of(contender)] == 1 else contender for contender in known}
-
-
-def file_of(contender: str) -> str:
-    """The file of one's own layer, as given; empty for a built-in contender."""
-    return inner_of(contender).rpartition(":")[0]
 
 
 def stamp(contender: str) -> tuple[tuple[int, int], ...]:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from dashboard import refusal, services, session, store
-from dashboard.formatting import clock, count, duration, local_time, plain
 from dashboard.jobs import Job, JobError
+from profiling.charts.formatting import clock, count, duration, local_time, plain
 from profiling.runs import Run, RunError, read_run, results_dir
 
 TICK_S = 1.5

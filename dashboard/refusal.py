@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import session, store
-from dashboard.formatting import plain
 from dashboard.jobs import JobError
+from profiling.charts.formatting import plain
 
 
 def remember(error: JobError, device: str) -> None:

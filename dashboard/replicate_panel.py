@@ -9,9 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import refusal, services, store
-from dashboard.claim_text import PROVISIONAL
-from dashboard.formatting import count, duration
 from dashboard.jobs import JobError
+from profiling.charts.claim_text import PROVISIONAL
+from profiling.charts.formatting import count, duration
 from profiling.estimate import estimate
 from profiling.runs import RESULTS_DIR, Run
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT, SweepSettings

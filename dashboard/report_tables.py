@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.formatting import error, ratio
 from dashboard.report_text import Report, code, sentence, verdict_words
+from profiling.charts.formatting import error, ratio
 
 
 def parts(report: Report) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.formatting import MISSING, MOST_LETTERS, count, error, plain, ratio, shortened, visible
+from profiling.charts.formatting import MISSING, MOST_LETTERS, count, error, plain, ratio, shortened, visible
 
 Report = Mapping[str, Any]
 

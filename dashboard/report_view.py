@@ -7,10 +7,10 @@ import streamlit as st
 
 from dashboard import report_tables as tables
 from dashboard import report_text as text
-from dashboard.chart_frame import CHART_CONFIG
 from dashboard.error_map import error_map, takeaway
-from dashboard.formatting import error, ratio
 from dashboard.report_text import Report
+from profiling.charts.formatting import error, ratio
+from profiling.charts.frame import CHART_CONFIG
 
 
 def show(report: Report) -> None:

@@ -7,8 +7,9 @@ import dataclasses
 import pandas as pd
 import streamlit as st
 
-from dashboard import claim_text, replicate_panel, store, takeaway
-from dashboard.summary import Headline, headlines, unmeasured, warned
+from dashboard import replicate_panel, store
+from profiling.charts import claim_text, takeaway
+from profiling.charts.summary import Headline, headlines, unmeasured, warned
 from profiling.runs import Run
 
 

@@ -9,20 +9,21 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import dense_map, density, replicate_panel, sample_panel, session, takeaway
-from dashboard.axes import View, panel_values, values_of
-from dashboard.chart_frame import CHART_CONFIG
-from dashboard.charts import line_chart
-from dashboard.formatting import axis_label, axis_value, count, error, plain, ratio
-from dashboard.headline_text import claim_help, headline_caption
-from dashboard.layers import file_of, name_of
-from dashboard.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
+from dashboard import replicate_panel, sample_panel, session
 from dashboard.report_text import code
 from dashboard.result_facts import Facts, facts_of
 from dashboard.result_table import show_table
-from dashboard.speedup_map import speedup_map
-from dashboard.summary import Headline
 from dashboard.view_choice import choose_view
+from profiling.charts import dense_map, density, takeaway
+from profiling.charts.axes import View, panel_values, values_of
+from profiling.charts.formatting import axis_label, axis_value, count, error, plain, ratio
+from profiling.charts.frame import CHART_CONFIG
+from profiling.charts.headline_text import claim_help, headline_caption
+from profiling.charts.lines import line_chart
+from profiling.charts.metrics import ERROR_VIEWS, LATENCY_VIEWS, MEMORY_VIEWS, Metric
+from profiling.charts.names import file_of, name_of
+from profiling.charts.speedup_map import speedup_map
+from profiling.charts.summary import Headline
 from profiling.runs import Run
 from profiling.table import report_csv
 

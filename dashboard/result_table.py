@@ -9,10 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import session
-from dashboard.claim_text import claims_difference
-from dashboard.layers import names_of
-from dashboard.metrics import counts_in_mean
-from dashboard.palette import UNRELIABLE
+from profiling.charts.claim_text import claims_difference
+from profiling.charts.metrics import counts_in_mean
+from profiling.charts.names import names_of
+from profiling.charts.palette import UNRELIABLE
 from profiling.columns import REPORT_COLUMNS, Column
 from profiling.table import without_formula
 

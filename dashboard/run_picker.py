@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from dashboard import session, store
-from dashboard.formatting import count, day_and_time, plain, shortened
+from profiling.charts.formatting import count, day_and_time, plain, shortened
 from profiling.runs import Run
 
 # As `new_run_id` makes them.

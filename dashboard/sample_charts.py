@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard.chart_frame import frame
-from dashboard.formatting import chart_text, latency, ratio, time_unit
-from dashboard.layers import names_of
-from dashboard.marks import log_ticks
-from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
 from dashboard.sample_ratios import CLONE, Within
+from profiling.charts.formatting import chart_text, latency, ratio, time_unit
+from profiling.charts.frame import frame
+from profiling.charts.marks import log_ticks
+from profiling.charts.names import names_of
+from profiling.charts.palette import MUTED, UNRELIABLE, Style, style_of
 
 # More positions than this would only hide each other, and cost the browser time.
 MOST_POSITIONS = 1_500

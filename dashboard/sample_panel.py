@@ -10,11 +10,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import sample_charts, sample_ratios, sample_text, session, store
-from dashboard.axes import values_of
-from dashboard.chart_frame import CHART_CONFIG
-from dashboard.formatting import axis_label, axis_value, plain
-from dashboard.layers import names_of
 from dashboard.sample_charts import MOST_POSITIONS, looks_of
+from profiling.charts.axes import values_of
+from profiling.charts.formatting import axis_label, axis_value, plain
+from profiling.charts.frame import CHART_CONFIG
+from profiling.charts.names import names_of
 from profiling.runs import Run, RunError
 
 Point = Mapping[str, Any]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.claim_text import interval
-from dashboard.formatting import count, digits, latency, percent, plain, ratio
-from dashboard.layers import names_of
 from dashboard.sample_ratios import Within
+from profiling.charts.claim_text import interval
+from profiling.charts.formatting import count, digits, latency, percent, plain, ratio
+from profiling.charts.names import names_of
 from profiling.runs import SAMPLES_FILE
 
 # Of the contenders and replicates that have lost samples; the others are counted.

@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from dashboard.layers import file_of, name_of
+from profiling.charts.names import file_of, name_of
 from profiling.layers import is_layer
 from profiling.workload import Workload
 

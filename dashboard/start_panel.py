@@ -9,9 +9,9 @@ import streamlit as st
 
 from dashboard import refusal, services, session, store
 from dashboard.controls import Wish
-from dashboard.formatting import count, duration, memory, plain
 from dashboard.jobs import JobError
 from dashboard.live_checks import Machine
+from profiling.charts.formatting import count, duration, memory, plain
 from profiling.estimate import Estimate, estimate, excess
 
 

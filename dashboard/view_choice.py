@@ -6,9 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from dashboard import session
-from dashboard.axes import ALL_OTHERS, NONE, SIZES, View, others, panel_axes, series_options, values_of, x_options
-from dashboard.density import fitting
-from dashboard.formatting import axis_label, axis_value
+from profiling.charts.axes import (
+    ALL_OTHERS,
+    NONE,
+    SIZES,
+    View,
+    others,
+    panel_axes,
+    series_options,
+    values_of,
+    x_options,
+)
+from profiling.charts.density import fitting
+from profiling.charts.formatting import axis_label, axis_value
 from profiling.runs import Run
 
 

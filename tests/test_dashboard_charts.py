@@ -9,15 +9,24 @@ import plotly.graph_objects as go
 import pytest
 from dashboard_samples import make_run, without_numbers
 
-from dashboard.axes import ALL_OTHERS, View, others, panel_axes, panel_values, series_options, values_of, x_options
-from dashboard.charts import line_chart
-from dashboard.headline_text import headline_caption
-from dashboard.marks import log_ticks
-from dashboard.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
-from dashboard.palette import FAILED, UNRELIABLE
 from dashboard.result_table import column_order
-from dashboard.speedup_map import speedup_map
-from dashboard.summary import headlines, unmeasured, warned
+from profiling.charts.axes import (
+    ALL_OTHERS,
+    View,
+    others,
+    panel_axes,
+    panel_values,
+    series_options,
+    values_of,
+    x_options,
+)
+from profiling.charts.headline_text import headline_caption
+from profiling.charts.lines import line_chart
+from profiling.charts.marks import log_ticks
+from profiling.charts.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
+from profiling.charts.palette import FAILED, UNRELIABLE
+from profiling.charts.speedup_map import speedup_map
+from profiling.charts.summary import headlines, unmeasured, warned
 from profiling.settings import SweepSettings
 from profiling.table import load_run
 from profiling.workload import Grid
@@ -214,7 +223,7 @@ def test_ticks_of_a_log_axis_are_round_numbers(values, ticks):
 
 
 def test_a_log_axis_over_a_narrow_range_has_ticks_to_read():
-    from dashboard.marks import log_ticks
+    from profiling.charts.marks import log_ticks
 
     for values in ([0.98, 1.07], [0.73, 1.26], [1.0, 1.0]):
         ticks = log_ticks(values)

@@ -8,14 +8,15 @@ import plotly.graph_objects as go
 import pytest
 from dashboard_samples import make_run
 
-from dashboard import claim_text, headline_text, method_text
-from dashboard.axes import View, panel_values, values_of
-from dashboard.charts import line_chart
-from dashboard.formatting import percent
-from dashboard.headline_text import SPEED_RULES, claim_help, headline_caption
-from dashboard.metrics import SPEEDUP
-from dashboard.speedup_map import NO_CLAIM_CELL, speedup_map
-from dashboard.summary import SPEED_VERDICTS, headlines
+from dashboard import method_text
+from profiling.charts import claim_text, headline_text
+from profiling.charts.axes import View, panel_values, values_of
+from profiling.charts.formatting import percent
+from profiling.charts.headline_text import SPEED_RULES, claim_help, headline_caption
+from profiling.charts.lines import line_chart
+from profiling.charts.metrics import SPEEDUP
+from profiling.charts.speedup_map import NO_CLAIM_CELL, speedup_map
+from profiling.charts.summary import SPEED_VERDICTS, headlines
 from profiling.settings import SweepSettings
 from profiling.table import load_run
 from profiling.workload import Grid

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_history import grid_of
 
-from dashboard import dense_map
-from dashboard.axes import View, values_of
-from dashboard.charts import line_chart
-from dashboard.dense_lines import UNCOUNTED
-from dashboard.density import MAX_PANELS, MOST_LINES, MOST_POINTS, fitting, plan
-from dashboard.metrics import LATENCY, SPEEDUP
 from dashboard.result_table import AS_MEASURED, sorted_by
-from dashboard.speedup_map import speedup_map
+from profiling.charts import dense_map
+from profiling.charts.axes import View, values_of
+from profiling.charts.dense_lines import UNCOUNTED
+from profiling.charts.density import MAX_PANELS, MOST_LINES, MOST_POINTS, fitting, plan
+from profiling.charts.lines import line_chart
+from profiling.charts.metrics import LATENCY, SPEEDUP
+from profiling.charts.speedup_map import speedup_map
 from profiling.table import load_run
 
 # 61 lengths: one more than have a mark each. Points in order: batch 1, then 2, each with heads 1 and 2 at every length.
@@ -107,8 +107,9 @@ def test_what_is_left_out_is_told_in_words():
 
 
 def test_panels_are_made_of_the_axes_that_fit_and_of_no_others():
-    axes = {"seq_len": range(7), "contender": range(4), "batch_size": range(5), "num_heads": range(6), "bias": range(2)}
+    axes = {"seq_len": range(7), "contender": range(4), "batch_size": range(4), "num_heads": range(6), "bias": range(2)}
     assert fitting(axes, "seq_len", "contender", ["batch_size", "num_heads", "bias"]) == ("batch_size", "bias")
+    assert fitting(axes | {"batch_size": range(5)}, "seq_len", "contender", ["batch_size", "bias"]) == ("batch_size",)
     assert fitting(axes | {"seq_len": range(2_000)}, "seq_len", "contender", ["batch_size"]) == ()
 
 

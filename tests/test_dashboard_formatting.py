@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard import formatting as f
-from dashboard.formatting import chart_lines, chart_text, plain, shortened, visible
 from dashboard.report_text import code
+from profiling.charts import formatting as f
+from profiling.charts.formatting import chart_lines, chart_text, plain, shortened, visible
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@ import os
 
 import pytest
 
-from dashboard.layers import Layers, file_of, name_of, names_of, parse, stamp
-from dashboard.palette import style_of
+from dashboard.layers import Layers, parse, stamp
+from profiling.charts.names import file_of, name_of, names_of
+from profiling.charts.palette import style_of
 from profiling.layers import COMPILED
 from profiling.settings import REFERENCES
 

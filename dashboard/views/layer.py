@@ -6,11 +6,12 @@ import streamlit as st
 
 from dashboard import layer_controls, layer_notices, report_view, services, snippets
 from dashboard.check_panel import LARGEST_CALL_S
-from dashboard.formatting import clock, plain
 from dashboard.jobs import sweep_on
 from dashboard.layer_controls import LayerWish
-from dashboard.layers import name_of, stamp
+from dashboard.layers import stamp
 from dashboard.live_checks import PENDING, Answer
+from profiling.charts.formatting import clock, plain
+from profiling.charts.names import name_of
 from profiling.estimate import call_seconds
 from profiling.layers import is_layer
 from profiling.workload import Workload

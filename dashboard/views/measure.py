@@ -19,9 +19,9 @@ from dashboard import (
     start_panel,
     store,
 )
-from dashboard.chart_frame import CHART_CONFIG, reading_chart
-from dashboard.formatting import count, plain
 from dashboard.live_checks import Machine
+from profiling.charts.formatting import count, plain
+from profiling.charts.frame import CHART_CONFIG, reading_chart
 from profiling.run_list import list_runs
 from profiling.runs import Run, RunError, results_dir
 

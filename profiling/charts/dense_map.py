@@ -12,11 +12,11 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dashboard.axes import CONTENDER, label
-from dashboard.claim_text import NO_CLAIMS
-from dashboard.formatting import axis_label, axis_value, chart_text
-from dashboard.map_colors import NO_CLAIM_CELL, bound_of, color_axis
-from dashboard.metrics import counts_in_mean
+from profiling.charts.axes import CONTENDER, label
+from profiling.charts.claim_text import NO_CLAIMS
+from profiling.charts.formatting import axis_label, axis_value, chart_text
+from profiling.charts.map_colors import NO_CLAIM_CELL, bound_of, color_axis
+from profiling.charts.metrics import counts_in_mean
 
 # Cells of all maps together whose numbers can be read in them, and those of which an image is made.
 MOST_TEXTS = 600

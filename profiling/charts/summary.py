@@ -9,7 +9,7 @@ from collections import Counter
 
 import pandas as pd
 
-from dashboard.metrics import NOT_COMPARABLE, counts_in_mean, with_memory_ratio
+from profiling.charts.metrics import NOT_COMPARABLE, counts_in_mean, with_memory_ratio
 
 SPEED_VERDICTS = ("faster", "slower", "same", "unsure", "provisional")
 

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard.axes import SIZES
-from dashboard.formatting import axis_label, axis_value
-from dashboard.marks import has_legend
-from dashboard.metrics import Metric
-from dashboard.palette import UNRELIABLE, Style
-from dashboard.scales import Scale
+from profiling.charts.axes import SIZES
+from profiling.charts.formatting import axis_label, axis_value
+from profiling.charts.marks import has_legend
+from profiling.charts.metrics import Metric
+from profiling.charts.palette import UNRELIABLE, Style
+from profiling.charts.scales import Scale
 
 UNCOUNTED = "does not count"
 # The columns that are read, beside those of the axes and of the metric.

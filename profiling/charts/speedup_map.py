@@ -12,14 +12,14 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dashboard import dense_map
-from dashboard.axes import CONTENDER, SIZES, label
-from dashboard.charts import select
-from dashboard.claim_text import NO_CLAIMS, PROVISIONAL, verdict_lines
-from dashboard.formatting import axis_label, axis_value, chart_lines, chart_text, ratio
-from dashboard.layers import names_of
-from dashboard.map_colors import NO_CLAIM_CELL, bound_of, color_axis
-from dashboard.metrics import NOT_COMPARABLE
+from profiling.charts import dense_map
+from profiling.charts.axes import CONTENDER, SIZES, label
+from profiling.charts.claim_text import NO_CLAIMS, PROVISIONAL, verdict_lines
+from profiling.charts.formatting import axis_label, axis_value, chart_lines, chart_text, ratio
+from profiling.charts.lines import select
+from profiling.charts.map_colors import NO_CLAIM_CELL, bound_of, color_axis
+from profiling.charts.metrics import NOT_COMPARABLE
+from profiling.charts.names import names_of
 from profiling.settings import reference_of
 
 ROW_HEIGHT = 34

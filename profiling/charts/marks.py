@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard import formatting
-from dashboard.axes import SIZES
-from dashboard.formatting import chart_lines, chart_text
-from dashboard.metrics import Metric
-from dashboard.palette import FAILED
+from profiling.charts import formatting
+from profiling.charts.axes import SIZES
+from profiling.charts.formatting import chart_lines, chart_text
+from profiling.charts.metrics import Metric
+from profiling.charts.palette import FAILED
 
 # Where nothing but zeros was measured, they stand this far below the line that matters.
 _LOWEST = 1e-9

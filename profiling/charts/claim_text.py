@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.formatting import chart_lines, count, percent, ratio
+from profiling.charts.formatting import chart_lines, count, percent, ratio
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 
 # The verdicts that say that there is a difference; the others say that there is none, or that nothing is known.

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboard.axes import View
-from dashboard.formatting import axis_label
+from profiling.charts.axes import View
+from profiling.charts.formatting import axis_label
 
 MAX_PANELS = 24
 MAX_SERIES = 24

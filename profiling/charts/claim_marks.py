@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard.palette import MUTED
+from profiling.charts.palette import MUTED
 
 NOISE_FLOOR = "noise floor"
 NOISE_FILL = "rgba(128,128,128,0.22)"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.claim_text import verdict_lines
-from dashboard.formatting import chart_text
-from dashboard.metrics import NOT_COMPARABLE, Metric
+from profiling.charts.claim_text import verdict_lines
+from profiling.charts.formatting import chart_text
+from profiling.charts.metrics import NOT_COMPARABLE, Metric
 
 # The columns it reads, beside that of the metric.
 COLUMNS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.formatting import ratio
+from profiling.charts.formatting import ratio
 
 # Blue where the contender is faster, brown where it is slower, white where nothing is between them.
 COLORS = ((0.0, "#b35806"), (0.25, "#fdb863"), (0.5, "#f7f7f7"), (0.75, "#92c5de"), (1.0, "#2166ac"))

@@ -11,15 +11,15 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dashboard import claim_marks, dense_lines, density, formatting, hover_text
-from dashboard.axes import CONTENDER, SIZES, View, label
-from dashboard.chart_frame import frame, legend_height
-from dashboard.claim_text import claims_difference
-from dashboard.layers import names_of
-from dashboard.marks import add_marks, has_legend, is_finite
-from dashboard.metrics import MEMORY_RATIO, Metric, counts_in_mean, with_memory_ratio
-from dashboard.palette import MUTED, UNRELIABLE, Style, style_of
-from dashboard.scales import Scale, scale_of, show_scale
+from profiling.charts import claim_marks, dense_lines, density, formatting, hover_text
+from profiling.charts.axes import CONTENDER, SIZES, View, label
+from profiling.charts.claim_text import claims_difference
+from profiling.charts.frame import frame, legend_height
+from profiling.charts.marks import add_marks, has_legend, is_finite
+from profiling.charts.metrics import MEMORY_RATIO, Metric, counts_in_mean, with_memory_ratio
+from profiling.charts.names import names_of
+from profiling.charts.palette import MUTED, UNRELIABLE, Style, style_of
+from profiling.charts.scales import Scale, scale_of, show_scale
 
 PANEL_HEIGHT = 220
 # The chart's title, and that of the first panels.

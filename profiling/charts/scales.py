@@ -8,8 +8,8 @@ import math
 import pandas as pd
 import plotly.graph_objects as go
 
-from dashboard.marks import Floor, floor_of, log_ticks, top_of
-from dashboard.metrics import Metric
+from profiling.charts.marks import Floor, floor_of, log_ticks, top_of
+from profiling.charts.metrics import Metric
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

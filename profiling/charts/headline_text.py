@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dashboard.formatting import count, percent, plain, ratio
-from dashboard.summary import Headline
+from profiling.charts.formatting import count, percent, plain, ratio
+from profiling.charts.summary import Headline
 from profiling.ratios import SMALLEST_CLAIM
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 

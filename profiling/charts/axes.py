@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.formatting import axis_label, axis_value, chart_text
+from profiling.charts.formatting import axis_label, axis_value, chart_text
 from profiling.runs import Run
 
 ALL_OTHERS = "all others"

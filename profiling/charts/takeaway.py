@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from dashboard.formatting import count, error, ratio
-from dashboard.metrics import Metric, counts_in_mean
-from dashboard.summary import Headline
+from profiling.charts.formatting import count, error, ratio
+from profiling.charts.metrics import Metric, counts_in_mean
+from profiling.charts.summary import Headline
 
 
 def of_lines(headlines: Sequence[Headline], metric: Metric, name: str) -> str:

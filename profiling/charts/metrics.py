@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from dashboard import formatting
+from profiling.charts import formatting
 
 # What a check says of a layer whose weights cannot correspond to the official one's.
 NOT_COMPARABLE = "not-comparable"
