@@ -83,7 +83,8 @@ def watched(context: BrowserContext, server: Server) -> Iterator[Page]:
     yield from watch(context, server)
 
 
-def pytest_collection_finish() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> None:
     """Keeps what is loaded by now out of every later look at what is alive, as a measuring process does."""
     gc.collect()
     gc.freeze()
