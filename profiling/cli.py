@@ -10,6 +10,7 @@ import click
 from profiling.commands.check import check
 from profiling.commands.devices import devices
 from profiling.commands.export import export
+from profiling.commands.laws import laws
 from profiling.commands.sweep import sweep
 from profiling.commands.version import show_version
 from profiling.doctor.command import doctor
@@ -28,7 +29,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
 
 
-for command in (sweep, check, devices, doctor, self_test, export):
+for command in (sweep, check, devices, doctor, self_test, export, laws):
     main.add_command(command)
 
 

@@ -21,6 +21,8 @@ PRINTERS = {
     "profiling/commands/check.py",
     "profiling/commands/devices.py",
     "profiling/commands/export.py",
+    "profiling/commands/json_answer.py",
+    "profiling/commands/laws.py",
     "profiling/commands/version.py",
     "profiling/doctor/command.py",
     "profiling/exits.py",
