@@ -40,6 +40,11 @@ def transplant(source: nn.Module, target: nn.Module) -> list[MappingEntry]:
             have no place.
         TransplantError: where shapes differ, or the source has biases other than zero and the target has none.
     """
+    return read_and_transplant(source, target)[0]
+
+
+def read_and_transplant(source: nn.Module, target: nn.Module) -> tuple[list[MappingEntry], Reading | None]:
+    """The same, with the reading of the target's parameters by which it was done; None where its layout is known."""
     num_heads = next((sizes_of(layer, 1, 0)[1] for layer in (source, target) if sizes_of(layer, 1, 0)[1]), 1)
     given, _ = _roles(source, num_heads)
     wanted, reading = _roles(target, num_heads)
@@ -56,7 +61,7 @@ def transplant(source: nn.Module, target: nn.Module) -> list[MappingEntry]:
     mapping = [_copy(role, slot, given) for role, slot in wanted.items()]
     if reading is not None:  # its slots are copies where an order of axes had to be undone
         reading.write(target, {role: slot.tensor for role, slot in wanted.items()})
-    return mapping
+    return mapping, reading
 
 
 def _copy(role: str, slot: Slot, given: dict[str, Slot]) -> MappingEntry:

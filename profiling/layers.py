@@ -11,7 +11,7 @@ import functools
 import hashlib
 import keyword
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from profiling.quoted import quoted
@@ -117,13 +117,27 @@ def source_hash(path: Path) -> str:
     Raises:
         GridError: the file cannot be read.
     """
-    digest = hashlib.sha256()
+    return hash_of_source(path, read_source_files(path))
+
+
+def read_source_files(path: Path) -> dict[Path, bytes]:
+    """A layer's file, and those beside it that it imports, each as it is now; itself first.
+
+    Raises:
+        GridError: one of them cannot be read.
+    """
     try:
-        for file in source_files(path):
-            digest.update(f"{os.path.relpath(file, path.parent)}\0".encode("utf-8", "surrogateescape"))
-            digest.update(file.read_bytes())
+        return {file: file.read_bytes() for file in source_files(path)}
     except OSError as error:
         raise GridError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def hash_of_source(path: Path, contents: Mapping[Path, bytes]) -> str:
+    """The hash of what `read_source_files` gave for the layer's file `path`."""
+    digest = hashlib.sha256()
+    for file, data in contents.items():
+        digest.update(f"{os.path.relpath(file, path.parent)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(data)
     return digest.hexdigest()[:16]
 
 

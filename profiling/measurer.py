@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from profiling.child_process import ChildDied, ChildNotStarted, ChildStopped, MeasuringChild, MeasuringError
+from profiling.layers import source_hash
 from profiling.runs import now
 from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
-from profiling.workload import Workload
+from profiling.workload import GridError, Workload
 
 # Loading torch on a cold, busy machine.
 CHILD_START_LIMIT_S = 180.0
@@ -39,6 +40,7 @@ class Measurer:
     def __init__(self, settings: SweepSettings, device: str, own_sources: Mapping[str, str], stop: StopSwitch) -> None:
         self._settings, self._device, self._own_sources, self._stop = settings, device, own_sources, stop
         self._child: MeasuringChild | None = None
+        self._loaded: dict[str, str | None] = {}  # what this child has said of them
         self._quiet_left_s = settings.quiet_wait_s
         self.lock_fd: int | None = None
 
@@ -57,6 +59,7 @@ class Measurer:
         if self._child is not None:
             self._child.close()
             self._child = None
+            self._loaded = {}
 
     def ceilings(self, dtypes: Sequence[str], *, threads: int, budget_s: float) -> dict[str, Any]:
         """What the device can do at best, as the child answers; empty where it died of it: the rows do without."""
@@ -76,17 +79,22 @@ class Measurer:
             return {}
 
     def measure(self, workload: Workload, *, order_seed: int, limit_s: float) -> tuple[Cells, Samples]:
-        """Contender → cells and raw samples (seconds of one call); a contender that took a child down says so."""
+        """Contender → cells and raw samples (seconds of one call); a contender that took a child down says so.
+
+        Beside its cells a layer of one's own has its `recipe`, where it was measured.
+        """
         cells: Cells = {}
         had_unexplained_death = False
         while left := [name for name in self._settings.contenders if name not in cells]:
             try:
                 answer = self._ask(workload, left, order_seed, limit_s)
             except ChildDied as death:
+                loaded = self._loaded
                 self.renew()
                 self._count_waited(death.running.waited_s)
                 if death.running.contender in left:
-                    cells[death.running.contender] = lost(death.status, f"{death.reason}, in {death.running.phase}")
+                    name, reason = death.running.contender, f"{death.reason}, in {death.running.phase}"
+                    cells[name] = self._edited(name, loaded) or lost(death.status, reason)
                 elif had_unexplained_death or death.status == "timeout":
                     # The oracle, or what all contenders are copied from; a child that had not begun says `request`.
                     shared = death.running.phase in ("build", "oracle")
@@ -100,12 +108,16 @@ class Measurer:
                 cells |= {name: lost(error.status, str(error)) for name in left}
             else:
                 self._count_waited(max((row.get("waited_s") or 0.0 for row in answer["rows"].values()), default=0.0))
-                edited = self._edited_since(answer["rows"])
-                changed = lost("error", f"{SOURCE_CHANGED}: start a new run, or put it back and resume this one")
+                self._loaded |= {
+                    name: row["source_hash"] for name, row in answer["rows"].items() if "source_hash" in row
+                }
+                edited = {name: row for name in answer["rows"] if (row := self._edited(name, self._loaded))}
                 samples = {name: times for name, times in answer["samples_s"].items() if name not in edited}
+                for name, recipe in answer.get("recipes", {}).items():
+                    answer["rows"][name]["recipe"] = recipe
                 if answer.get("is_spoiled"):
                     self.renew()
-                return self._with_lost_references(cells | answer["rows"] | dict.fromkeys(edited, changed)), samples
+                return self._with_lost_references(cells | answer["rows"] | edited), samples
         return cells, {}
 
     def _with_lost_references(self, cells: Cells) -> Cells:
@@ -121,10 +133,26 @@ class Measurer:
     def _count_waited(self, seconds: float) -> None:
         self._quiet_left_s = max(0.0, self._quiet_left_s - seconds)
 
-    def _edited_since(self, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """The layers of one's own of which a later child loaded another source than the run began with."""
-        began = self._own_sources.items()
-        return [name for name, source in began if rows.get(name, {}).get("source_hash", source) != source]
+    def _edited(self, name: str, loaded: Mapping[str, str | None]) -> dict[str, Any] | None:
+        """The cells of a layer of one's own of which a child has loaded, or may have, a source that the run did not begin with.
+
+        Args:
+            name: the contender.
+            loaded: contender → hash of what the child has loaded, as far as it could still say so. Of one that it could
+                not say, the file as it is now tells whether it may have been edited before.
+        """
+        began = self._own_sources.get(name)
+        ran = loaded[name] if name in loaded else self._hash_now(name) if began is not None else None
+        if began is None or ran == began:
+            return None
+        row = lost("error", f"{SOURCE_CHANGED}: start a new run, or put it back and resume this one")
+        return row | {"source_hash": ran if name in loaded else None}
+
+    def _hash_now(self, name: str) -> str | None:
+        try:
+            return source_hash(self._settings.layer_files()[name].path)
+        except GridError:
+            return None
 
     def _ask(self, workload: Workload, contenders: Sequence[str], order_seed: int, limit_s: float) -> dict[str, Any]:
         request = {

@@ -16,12 +16,12 @@ from profiling.estimate import estimate, refuse_excess
 from profiling.events import Listener, Waiting
 from profiling.folder_lock import FolderLock
 from profiling.host import host_mark
-from profiling.layers import source_hash
 from profiling.measurer import Measurer
 from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
 from profiling.run_writer import RunWriter
 from profiling.runs import Progress, Run, now, own_start
 from profiling.settings import SweepSettings
+from profiling.sources import Source, keep_source
 from profiling.stopping import StopSwitch
 from profiling.workload import Grid, Workload
 
@@ -57,7 +57,8 @@ class OpenRun:
     ) -> None:
         self.grid, self.settings, self.folder = grid, settings, folder
         self._stored, self._tell, self._stop = stored, tell, stop
-        self._own_sources = {name: source_hash(file.path) for name, file in settings.layer_files().items()}
+        self._sources = {name: Source.of_layer(file.path) for name, file in settings.layer_files().items()}
+        self._own_sources = {name: source.hash for name, source in self._sources.items()}
         self._lock: DeviceLock | None = None
         self._folder_lock = FolderLock(folder)
         self.measurer = Measurer(settings, grid.device, self._own_sources, stop)
@@ -117,6 +118,13 @@ class OpenRun:
         if stored is not None:
             refuse_mismatch(stored, run)
         self.writer = RunWriter(self.folder, run)
+        self._keep_sources(run)
+
+    def _keep_sources(self, run: Run) -> None:
+        """Keeps what the run measures: layers of one's own, and ours where that is what the child has loaded."""
+        ours = Source.of_ours()
+        for source in (*self._sources.values(), *([ours] if ours.hash in run.sources.values() else [])):
+            keep_source(self.folder, source)
 
     def _close(self) -> None:
         self.measurer.renew()

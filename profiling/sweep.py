@@ -22,6 +22,7 @@ from profiling.opening import OpenRun
 from profiling.resuming import stored_run
 from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, Progress, Run, RunError, new_run_id, now, results_dir
 from profiling.settings import SweepSettings
+from profiling.sources import keep_layer, keep_recipe, recipe_key
 from profiling.stopping import StopSwitch
 from profiling.sweep_clock import SweepClock
 from profiling.workload import Grid, Workload
@@ -224,6 +225,7 @@ class _Walk:
                 order_seed=order_seed(workload, replicate),
                 limit_s=self.estimate.time_limit_s,
             )
+        self._keep_what_ran(workload, cells)
         rows = [
             identity
             | workload.to_dict()
@@ -238,6 +240,14 @@ class _Walk:
             for number, seconds in enumerate(times, start=1)
         ]
         return rows, raw
+
+    def _keep_what_ran(self, workload: Workload, cells: Cells) -> None:
+        """Keeps how each layer of one's own was run, and of one that was edited meanwhile what has run."""
+        for name, layer in self.settings.layer_files().items():
+            recipe = cells[name].pop("recipe", None)
+            source = cells[name].get("source_hash", self.writer.run.sources[name])
+            if keep_layer(self.folder, layer, source) and recipe is not None:
+                keep_recipe(self.folder, source, recipe_key(layer, workload), recipe)
 
 
 def order_seed(workload: Workload, replicate: int) -> int:

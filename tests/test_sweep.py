@@ -713,6 +713,7 @@ def test_a_finished_sweep_leaves_nothing_behind(faulty: tuple[Path, pd.DataFrame
         "report.csv",
         "run.json",
         "samples.csv",
+        "sources",
     ]
     run = read_run(folder)
     assert (run.state, run.threads, run.ended_at is not None) == ("finished", 1, True)

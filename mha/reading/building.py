@@ -62,11 +62,32 @@ def build_layer(
         return copy.deepcopy(target)
     if not callable(target):
         raise BuildError(f"a layer must be a class, a factory or a torch.nn.Module, got a {type(target).__name__}")
-    values, positional = _arguments(target, d_model, num_heads, bias, causal, dropout, max(max_length, MAX_LENGTH))
+    positional, values = arguments_of(
+        target, d_model, num_heads, bias=bias, causal=causal, dropout=dropout, max_length=max_length
+    )
     layer = target(*positional, **values)
     if not isinstance(layer, nn.Module):
         raise BuildError(f"{name_of(target)} returned a {type(layer).__name__}, not a torch.nn.Module")
     return layer
+
+
+def arguments_of(
+    target: Callable[..., Any],
+    d_model: int,
+    num_heads: int,
+    *,
+    bias: bool | None = None,
+    causal: bool = False,
+    dropout: float | None = None,
+    max_length: int = MAX_LENGTH,
+) -> tuple[list[Any], dict[str, Any]]:
+    """What :func:`build_layer` passes to a class or a factory: by position, and by name.
+
+    Raises:
+        BuildError: where an argument's meaning cannot be told.
+    """
+    values, positional = _arguments(target, d_model, num_heads, bias, causal, dropout, max(max_length, MAX_LENGTH))
+    return positional, values
 
 
 def name_of(target: Any) -> str:

@@ -21,12 +21,16 @@ from profiling.measuring.devices import UnavailableDevice, available_devices, fi
 from profiling.measuring.failures import failure
 from profiling.measuring.garbage import forget
 from profiling.measuring.one_after_other import time_one_after_other
+from profiling.measuring.operators import OperatorPass
 from profiling.measuring.passes import measure
 from profiling.measuring.planted_times import time_planted
 from profiling.measuring.torch_environment import torch_environment
 from profiling.protocol import Marker, decode
 from profiling.settings import OFFICIAL, reference_of
 from profiling.workload import Workload
+
+# What a process still answers once it has profiled operators: nothing that is timed, or judged by time.
+PROFILING = ("operators", "operator_trace")
 
 
 class Answerer:
@@ -42,13 +46,21 @@ class Answerer:
             "ceilings": self._ceilings,
             "time_planted": self._time_planted,
             "time_one_after_other": self._time_one_after_other,
+            "operators": self._operators,
+            "operator_trace": self._operator_trace,
         }
+        # Set by a profile of operators, which slows this process for good.
+        self._operator_pass: OperatorPass | None = None
+        self._has_profiled = False
 
     def answer(self, line: bytes) -> dict[str, Any]:
         """The answer to one request line; a request that cannot be served is answered with the reason."""
         request = decode(line)
         self._marker.begin()
-        handler = self._handlers[request.pop("request")]
+        name = request.pop("request")
+        handler = self._handlers[name]
+        if self._has_profiled and name not in PROFILING:
+            return {"error": "this process has profiled operators, which slows it: ask a fresh one"}
         try:
             return {"answer": handler(**request)}
         except (UnavailableDevice, ValueError) as error:
@@ -110,6 +122,7 @@ class Answerer:
         return {
             "rows": {name: row.cells for name, row in rows.items() if row.cells},
             "samples_s": {name: row.samples_s for name, row in rows.items() if row.samples_s},
+            "recipes": {name: row.recipe for name, row in rows.items() if row.recipe},
             # What goes on beside the next workload must not: only the end of this process stops it for certain.
             "is_spoiled": bool(layers) and (bool(threads_now() - threads) or processes_left() > 0),
         }
@@ -166,6 +179,37 @@ class Answerer:
         self, workload: dict[str, Any], contenders: list[str], seconds_each: float
     ) -> dict[str, Any]:
         return {"median_s": time_one_after_other(Workload.from_dict(workload), contenders, seconds_each)}
+
+
+    def _operators(
+        self,
+        workload: dict[str, Any],
+        contenders: list[str],
+        profiled: list[str],
+        num_calls: int,
+        num_trace_calls: int = 0,
+        layers: dict[str, str] | None = None,
+        reference: str = OFFICIAL[0],
+    ) -> dict[str, Any]:
+        self._has_profiled = True
+        point = Workload.from_dict(workload)
+        device = find_device(point.device)
+        self._operator_pass = OperatorPass(
+            point, contenders, profiled, device, say=self._say, layers=layers or {}, reference=reference
+        )
+        found = self._operator_pass.profile(num_calls)
+        return {
+            "contenders": found,
+            "trace_bytes": self._operator_pass.trace_bytes(num_trace_calls) if num_trace_calls else None,
+        }
+
+    def _operator_trace(self, num_trace_calls: int) -> dict[str, Any]:
+        if self._operator_pass is None:
+            return {"path": None, "reason": "nothing was profiled in this process"}
+        try:
+            return {"path": str(self._operator_pass.write_trace(num_trace_calls))}
+        except (OSError, ValueError) as error:
+            return {"path": None, "reason": str(error)}
 
 
 def _check_own(layer: str, point: Workload, options: dict[str, Any]) -> dict[str, Any]:

@@ -70,13 +70,13 @@ def measure(
     """
     torch.set_num_threads(workload.threads)
     quiet = Quiet(device, quiet_wait_s, on_wait)
-    session = _Session(workload, contenders, device, say, layers or {}, reference)
+    session = Session(workload, contenders, device, say, layers or {}, reference)
     # Outside the mode: weights made in inference mode are of another kind, and take torch through slower products than
     # those of a layer that a person made and then used so.
     before = torch_settings()
     session.build()
     session.roster.warn_all(put_back(before))
-    with _mode(workload), fast_path(False):
+    with mode_of(workload), fast_path(False):
         before = torch_settings()
         session.prepare()
         session.check()
@@ -89,7 +89,7 @@ def measure(
         return session.roster.rows
 
 
-class _Session:
+class Session:
     """One workload on its way through the passes: who is still in it, and the rows so far."""
 
     def __init__(
@@ -190,7 +190,11 @@ class _Session:
 
     def _make(self, name: str, weights: nn.Module) -> None:
         if name in self.layers:
-            self.roster.live[name] = make_user_contender(name, self.layers[name], self.workload, weights, self.x)
+            try:
+                self.roster.live[name] = make_user_contender(name, self.layers[name], self.workload, weights, self.x)
+            finally:  # it is loaded by now, whatever came of it
+                self.roster.rows[name].cells["source_hash"] = loaded_hash(self.layers[name])
+            self.roster.rows[name].recipe = self.roster.live[name].recipe
             for text in self.roster.live[name].warnings:
                 self.roster.warn(name, text)
         else:
@@ -301,7 +305,8 @@ class _Session:
 
 
 @contextmanager
-def _mode(workload: Workload) -> Iterator[None]:
+def mode_of(workload: Workload) -> Iterator[None]:
+    """Torch in the mode in which the workload's calls run."""
     if workload.mode == "training":
         with torch.enable_grad():
             yield

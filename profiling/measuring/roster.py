@@ -22,10 +22,14 @@ _BESIDE = "where they are not idle, every contender of this point is slower. Mea
 
 @dataclasses.dataclass
 class Row:
-    """What became of one contender: its cells, by the names of `profiling.columns`."""
+    """What became of one contender: its cells, by the names of `profiling.columns`.
+
+    `recipe` is that of its `Contender`, if it has one and was measured.
+    """
 
     cells: dict[str, Any]
     samples_s: list[float]
+    recipe: dict[str, Any] | None = None
 
 
 class Roster:

@@ -45,6 +45,7 @@ class Contender:
         x: the input where it has one of its own.
         warnings: what a reader of its numbers should know.
         incomparable: why its output cannot be compared with the reference's; empty where it can.
+        recipe: of a layer of one's own, how it was built, called and given its weights, ready for JSON.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Contender:
     x: Tensor | None = None
     warnings: tuple[str, ...] = ()
     incomparable: str = ""
+    recipe: dict[str, Any] | None = None
 
 
 def make_input(workload: Workload) -> Tensor:

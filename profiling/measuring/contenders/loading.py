@@ -40,6 +40,8 @@ _MESSAGE_LENGTH, _NAME_LENGTH = 500, 80
 # What was loaded from files beside layers, by the folder that it lies in; and what that put on the path.
 _siblings: dict[Path, set[str]] = {}
 _entries: list[str] = []
+# Layers' files that were another source after they were loaded than before.
+_torn: set[Path] = set()
 
 
 class LayerError(ValueError):
@@ -66,11 +68,24 @@ def load_layer(spec: str) -> Any:
     return found
 
 
-@functools.cache
 def loaded_hash(spec: str) -> str | None:
-    """The hash of the source that this process loads, or has loaded, for a layer; None where it cannot be read."""
+    """The hash of the source that this process loads, or has loaded, for a layer.
+
+    None where it cannot be read, or was edited in the moment in which it was loaded: what ran has no hash then.
+    """
+    path = LayerFile.from_spec(spec).path
+    first = _hash_at_first_sight(path)
+    return None if path in _torn else first
+
+
+@functools.cache
+def _hash_at_first_sight(path: Path) -> str | None:
+    return _hash_now(path)
+
+
+def _hash_now(path: Path) -> str | None:
     try:
-        return source_hash(LayerFile.from_spec(spec).path)
+        return source_hash(path)
     except GridError:
         return None
 
@@ -122,6 +137,7 @@ def _module(path: Path) -> ModuleType | LayerError:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    before = _hash_at_first_sight(path)
     try:
         with _own_world(path, root):
             sys.modules[name] = module  # before it runs: its dataclasses look it up there
@@ -131,6 +147,9 @@ def _module(path: Path) -> ModuleType | LayerError:
     except BaseException as error:  # whatever a person's file raises is the answer, also its exit()
         sys.modules.pop(name, None)
         return LayerError(_why_not(path, error))
+    finally:
+        if _hash_now(path) != before:
+            _torn.add(path)
     return module
 
 
