@@ -180,7 +180,6 @@ class Answerer:
     ) -> dict[str, Any]:
         return {"median_s": time_one_after_other(Workload.from_dict(workload), contenders, seconds_each)}
 
-
     def _operators(
         self,
         workload: dict[str, Any],
@@ -197,7 +196,7 @@ class Answerer:
         self._operator_pass = OperatorPass(
             point, contenders, profiled, device, say=self._say, layers=layers or {}, reference=reference
         )
-        found = self._operator_pass.profile(num_calls)
+        found = self._operator_pass.profile_all(num_calls)
         return {
             "contenders": found,
             "trace_bytes": self._operator_pass.trace_bytes(num_trace_calls) if num_trace_calls else None,

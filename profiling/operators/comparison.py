@@ -1,0 +1,230 @@
+"""Two contenders' operators side by side: by role in numbers, and in words where the difference comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from profiling.operators.kinds import short
+from profiling.operators.landmarks import FUSED_ROLE, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM
+from profiling.operators.result import ContenderProfile, OperatorProfile, RoleTime
+from profiling.operators.roles import FRAMEWORK_ROLE, ROLES, OperatorTime, label_of
+from profiling.units import format_time
+from profiling.wording import short_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What a fused kernel does in one.
+FUSED_PARTS = (SCORES, SOFTMAX_ROLE, WEIGHTED_SUM)
+ATTENTION = "scores, softmax and weighted sum"
+# Of the longer call: what is less is not worth a sentence.
+WORTH_SAYING = 0.02
+MAX_SENTENCES = 5
+# Operators named in one sentence, and what of the difference one has to explain.
+_MAX_NAMED, _WORTH_NAMING = 2, 0.1
+# Looks at a tensor another way and copies nothing: named only where nothing dearer differs.
+_VIEWS = {
+    *("as_strided", "view", "transpose", "t", "permute", "expand", "select", "slice", "narrow", "unsqueeze"),
+    *("squeeze", "unbind", "unflatten", "reshape", "_unsafe_view", "alias", "detach", "resolve_conj", "resolve_neg"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RolePair:
+    """One role in two contenders; None where it does not occur in one of them."""
+
+    role: str
+    is_backward: bool
+    one: RoleTime | None
+    other: RoleTime | None
+
+    @property
+    def label(self) -> str:
+        """The role in words."""
+        return label_of(self.role, self.is_backward)
+
+    @property
+    def difference_ms(self) -> float:
+        """By how much the first spends more; a role that does not occur takes no time."""
+        return _self_ms(self.one) - _self_ms(self.other)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether most calls of one spent more than most calls of the other: the middle halves do not overlap."""
+        sides = [each.quartiles_ms for each in (self.one, self.other) if each is not None]
+        if len(sides) < 2 or sides[0] is None or sides[1] is None:
+            return True
+        return sides[0][1] < sides[1][0] or sides[1][1] < sides[0][0]
+
+
+def align(one: ContenderProfile, other: ContenderProfile) -> list[RolePair]:
+    """The roles that occur in either, forward ones first, in the order of `ROLES`."""
+    ones, others = ({(each.is_backward, each.role): each for each in side.roles()} for side in (one, other))
+    keys = [(is_backward, role) for is_backward in (False, True) for role in ROLES]
+    return [
+        RolePair(
+            role=role,
+            is_backward=is_backward,
+            one=ones.get((is_backward, role)),
+            other=others.get((is_backward, role)),
+        )
+        for is_backward, role in keys
+        if (is_backward, role) in ones or (is_backward, role) in others
+    ]
+
+
+def difference_words(one: ContenderProfile, other: ContenderProfile) -> list[str]:
+    """Where the two differ, the largest difference first, each in a sentence with the calls that explain it.
+
+    Where one of them fuses what the other does in parts, the three parts are compared as one.
+    """
+    if one.total_ms is None or other.total_ms is None:
+        return []
+    names = short_names([one.contender, other.contender])
+    pairs = _merged(align(one, other), one, other)
+    floor = WORTH_SAYING * max(one.total_ms, other.total_ms)
+    worth = sorted((p for p in pairs if abs(p.difference_ms) >= floor), key=lambda p: -abs(p.difference_ms))
+    said = [_sentence(pair, one, other, names) for pair in worth[:MAX_SENTENCES]]
+    return said or [
+        f"{names[one.contender]} and {names[other.contender]} spend their time alike: no role differs by more than "
+        f"{WORTH_SAYING:.0%} of a call"
+    ]
+
+
+def roles_table(profile: OperatorProfile) -> pd.DataFrame:
+    """A row per contender and role: calls, times in ms, share. What was not measured is NA.
+
+    Columns: `contender`, `role`, `is_backward`, `num_calls`, `self_ms`, `share`, `device_ms`.
+    """
+    import pandas as pd
+
+    rows = [
+        {
+            "contender": side.contender,
+            "role": each.role,
+            "is_backward": each.is_backward,
+            "num_calls": each.num_calls,
+            "self_ms": each.self_ms,
+            "share": each.share,
+            "device_ms": each.device_ms,
+        }
+        for side in profile.contenders
+        for each in side.roles()
+    ]
+    names = ["contender", "role", "is_backward", "num_calls", "self_ms", "share", "device_ms"]
+    table = pd.DataFrame(rows, columns=names)
+    return table.astype({"device_ms": "Float64", "is_backward": "bool"})
+
+
+def operators_table(profile: OperatorProfile) -> pd.DataFrame:
+    """A row per contender and operator, per call: role, name, calls, times in ms, share."""
+    import pandas as pd
+
+    rows = [
+        {
+            "contender": side.contender,
+            "role": each.role,
+            "is_backward": each.is_backward,
+            "operator": operator.name,
+            "num_calls": operator.num_calls / side.num_calls,
+            "self_ms": operator.self_ns / side.num_calls / 1e6,
+            "share": operator.self_ns / side.total_ns,
+            "device_ms": None if operator.device_ns is None else operator.device_ns / side.num_calls / 1e6,
+        }
+        for side in profile.contenders
+        for each in side.roles()
+        for operator in each.operators
+    ]
+    names = ["contender", "role", "is_backward", "operator", "num_calls", "self_ms", "share", "device_ms"]
+    return pd.DataFrame(rows, columns=names).astype({"device_ms": "Float64", "is_backward": "bool"})
+
+
+def _merged(pairs: list[RolePair], one: ContenderProfile, other: ContenderProfile) -> list[RolePair]:
+    """The pairs, with a fused kernel and its parts as one role where only one of the two has it."""
+    if one.is_fused == other.is_fused:
+        return pairs
+    parts = (*FUSED_PARTS, FUSED_ROLE)
+    kept = [pair for pair in pairs if pair.role not in parts]
+    for is_backward in (False, True):
+        found = [pair for pair in pairs if pair.role in parts and pair.is_backward == is_backward]
+        if found:
+            sides = ([getattr(pair, side) for pair in found] for side in ("one", "other"))
+            ones, others = (_summed([each for each in side if each is not None]) for side in sides)
+            kept.append(RolePair(role=ATTENTION, is_backward=is_backward, one=ones, other=others))
+    return kept
+
+
+def _summed(parts: list[RoleTime]) -> RoleTime | None:
+    if not parts:
+        return None
+    return dataclasses.replace(
+        parts[0],
+        role=ATTENTION,
+        num_calls=sum(each.num_calls for each in parts),
+        self_ms=sum(each.self_ms for each in parts),
+        share=sum(each.share for each in parts),
+        operators=tuple(operator for each in parts for operator in each.operators),
+        quartiles_ms=None,
+    )
+
+
+def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, names: dict[str, str]) -> str:
+    more, less = (one, other) if pair.difference_ms > 0 else (other, one)
+    spent, saved = (pair.one, pair.other) if pair.difference_ms > 0 else (pair.other, pair.one)
+    subject, rival = names[more.contender], names[less.contender]
+    said = f"{subject} spends {format_time(abs(pair.difference_ms) / 1e3)} more in {pair.label}"
+    if pair.role == ATTENTION and more.is_fused != less.is_fused:
+        fused = names[(more if more.is_fused else less).contender]
+        return f"{said}, which {fused} does in one kernel"
+    if pair.role == FRAMEWORK_ROLE:
+        return f"{said}: Python and dispatch around {_num_operators(more):,.0f} operators a call, " + (
+            f"{_num_operators(less):,.0f} in {rival}"
+        )
+    reasons = _more_calls(spent, saved, more, less, rival, abs(pair.difference_ms))
+    if reasons:
+        return f"{said}: {reasons}"
+    return f"{said}, in the same calls" + ("" if pair.is_clear else ", and no more than single calls vary: not certain")
+
+
+def _more_calls(
+    spent: RoleTime | None,
+    saved: RoleTime | None,
+    more: ContenderProfile,
+    less: ContenderProfile,
+    rival: str,
+    difference_ms: float,
+) -> str:
+    """The calls that the dearer one makes more often, those that take longest first; views only if nothing else."""
+    ours, theirs = _by_name(spent, more.num_calls), _by_name(saved, less.num_calls)
+    extra = {name: calls - theirs.get(name, (0.0, 0.0))[0] for name, (calls, _) in ours.items()}
+    found = [name for name in ours if extra[name] > 1e-9]
+    gains = {name: ours[name][1] - theirs.get(name, (0.0, 0.0))[1] for name in found}
+    dear = [name for name in found if gains[name] >= _WORTH_NAMING * difference_ms]
+    dear = [name for name in dear if name not in _VIEWS] or dear
+    dear.sort(key=lambda name: -gains[name])
+    said = []
+    for name in dear[:_MAX_NAMED]:
+        calls, known = ours[name][0], theirs.get(name, (0.0, 0.0))[0]
+        plural = "" if calls == 1 else "s"
+        words = f"{calls:g} {name} call{plural}"
+        said.append(f"{words} instead of {known:g}" if known else f"{words} that {rival} does not make")
+    return ", ".join(said)
+
+
+def _by_name(role: RoleTime | None, num_calls: int) -> dict[str, tuple[float, float]]:
+    """Operator → calls and ms of its own, per call of the layer; `mul` and `mul_` are told apart."""
+    sums: dict[str, tuple[float, float]] = {}
+    operators: tuple[OperatorTime, ...] = role.operators if role is not None else ()
+    for each in operators:
+        calls, ms = sums.get(short(each.name), (0.0, 0.0))
+        sums[short(each.name)] = (calls + each.num_calls / num_calls, ms + each.self_ns / num_calls / 1e6)
+    return sums
+
+
+def _num_operators(profile: ContenderProfile) -> float:
+    return sum(each.num_calls for each in profile.roles() if each.role != FRAMEWORK_ROLE)
+
+
+def _self_ms(role: RoleTime | None) -> float:
+    return role.self_ms if role is not None else 0.0

@@ -1,0 +1,204 @@
+"""Which product makes the scores, which one the weighted sum, and which are projections: by sizes and by order.
+
+Names do not tell: all are `mm` or `bmm`. The softmax does. The products before it whose results are together as large
+as what it takes are the scores, the products after it that take as much are the weighted sum; what comes before is
+projection, what comes after is output projection. So it holds where seq_len, head_dim and d_model coincide, for heads
+in a loop, for queries in blocks and for a softmax written by hand. No torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from profiling.operators.kinds import COMPILED, EXPONENTIAL, FUSED, PRODUCT, SOFTMAX, Sizes, kind_of, sizes_of
+from profiling.operators.recorded import Node
+
+PROJECTIONS, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM, OUTPUT, FUSED_ROLE, OTHER_ROLE = (
+    *("projections", "scores", "softmax", "weighted sum", "output projection", "fused attention", "other"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shapes:
+    """What of a workload tells products apart."""
+
+    batch_size: int
+    seq_len: int
+    num_heads: int
+    d_model: int
+
+    @property
+    def head_dim(self) -> int:
+        """Channels per head."""
+        return self.d_model // self.num_heads
+
+    @property
+    def tokens(self) -> int:
+        """Elements of the input."""
+        return self.batch_size * self.seq_len * self.d_model
+
+
+@dataclasses.dataclass(eq=False)
+class Landmark:
+    """A product, a softmax or a fused kernel, on its way to a role."""
+
+    node: Node
+    kind: str
+    sizes: Sizes | None = None
+    role: str = ""
+
+
+def find_landmarks(operators: Sequence[Node], shapes: Shapes) -> list[Landmark]:
+    """The products, softmaxes and fused kernels among forward operators in order, each with its role.
+
+    A product without a place in an attention is `other`.
+    """
+    marks = [mark for mark in map(_mark, operators) if mark is not None]
+    for index, mark in enumerate(marks):
+        if mark.kind == FUSED:
+            mark.role = FUSED_ROLE
+        elif mark.kind in (SOFTMAX, EXPONENTIAL, COMPILED):
+            _link(marks, index, shapes)
+    # An exponential, or compiled code, that no scores belong to is none of a softmax.
+    found = [mark for mark in marks if mark.role or mark.kind == PRODUCT]
+    _name_the_rest(found, shapes)
+    return found
+
+
+def find_backward_landmarks(operators: Sequence[Node], shapes: Shapes) -> list[Landmark]:
+    """The same for operators of a backward pass whose forward ones are not known: the order is the other way round.
+
+    Two products before the softmax's own backward make the gradients of the weighted sum, two after it those of the
+    scores.
+    """
+    marks = [mark for mark in map(_mark, operators) if mark is not None and mark.kind != EXPONENTIAL]
+    turns = [index for index, mark in enumerate(marks) if mark.kind != PRODUCT]
+    if not turns:
+        return [_with_role(mark, OTHER_ROLE) for mark in marks]
+    first, last = turns[0], turns[-1]
+    for mark in marks[first : last + 1]:
+        if mark.kind == FUSED:
+            mark.role = FUSED_ROLE
+        elif mark.kind == SOFTMAX:
+            mark.role = SOFTMAX_ROLE
+    is_fused = any(mark.kind == FUSED for mark in marks)
+    before = [mark for mark in reversed(marks[:first]) if _touches_scores(mark, shapes)]
+    after = [mark for mark in marks[last + 1 :] if _touches_scores(mark, shapes)]
+    for role, near, rest in ((WEIGHTED_SUM, before, OUTPUT), (SCORES, after, PROJECTIONS)):
+        for mark in () if is_fused else near[:2]:
+            mark.role = role
+        for mark in marks[:first] if role == WEIGHTED_SUM else marks[last + 1 :]:
+            mark.role = mark.role or rest
+    return [_with_role(mark, mark.role or OTHER_ROLE) for mark in marks if mark.kind != COMPILED]
+
+
+def _mark(node: Node) -> Landmark | None:
+    kind = kind_of(node)
+    is_softmax_code = kind == COMPILED and "softmax" in node.name
+    if kind in (FUSED, SOFTMAX, EXPONENTIAL) or is_softmax_code:
+        return Landmark(node, kind)
+    return Landmark(node, kind, sizes_of(node)) if kind == PRODUCT else None
+
+
+def _link(marks: list[Landmark], index: int, shapes: Shapes) -> None:
+    """Finds the scores and the weighted sum of one softmax."""
+    anchor = marks[index]
+    size = math.prod(anchor.node.event.shapes[0]) if anchor.node.event.shapes else None
+    before = [mark for mark in reversed(marks[:index]) if mark.kind == PRODUCT and not mark.role]
+    after = [mark for mark in marks[index + 1 :] if mark.kind == PRODUCT and not mark.role]
+    narrow = shapes.head_dim if shapes.head_dim != shapes.d_model else None
+    scores = _taken(before, size, lambda s: (s.result,), lambda s: narrow in (None, s.k))
+    scores = scores or _taken(before, size, lambda s: (s.result,), lambda _: True)
+    sums = _taken(after, size, lambda s: s.operands, lambda s: narrow in (None, s.n, s.m))
+    sums = sums or _taken(after, size, lambda s: s.operands, lambda _: True)
+    if anchor.kind != SOFTMAX and not (scores and sums):
+        return
+    # Compiled code keeps its own role: it may do more than the softmax.
+    anchor.role = COMPILED if anchor.kind == COMPILED else SOFTMAX_ROLE
+    for role, linked in ((SCORES, scores), (WEIGHTED_SUM, sums)):
+        for mark in linked:
+            mark.role = role
+
+
+def _taken(
+    marks: Sequence[Landmark],
+    size: int | None,
+    elements: Callable[[Sizes], tuple[int, ...]],
+    fits: Callable[[Sizes], bool],
+) -> list[Landmark]:
+    """The nearest products whose elements add up to `size`, in whole parts; the nearest one where it is not known."""
+    taken: list[Landmark] = []
+    left = size
+    for mark in marks:
+        if mark.sizes is None or not fits(mark.sizes):
+            continue
+        if left is None:
+            return [mark]
+        part = next((each for each in elements(mark.sizes) if each <= left and left % each == 0), None)
+        if part is None:
+            if taken:
+                break
+            continue
+        taken.append(mark)
+        left -= part
+        if left == 0:
+            return taken
+    return []
+
+
+def _name_the_rest(marks: list[Landmark], shapes: Shapes) -> None:
+    """The products before the first attention are projections, those after the last one the output projection.
+
+    In between, as where each head or each sequence goes its whole way by turns, sizes and then order decide.
+    """
+    inner = [index for index, mark in enumerate(marks) if mark.role]
+    if not inner:
+        for mark in marks:
+            mark.role = OTHER_ROLE
+        return
+    first, last = inner[0], inner[-1]
+    tail = [mark for mark in marks[last + 1 :] if _may_be(mark, OUTPUT, shapes)]
+    is_all_done = sum(mark.sizes.result if mark.sizes else 0 for mark in tail) >= shapes.tokens
+    outputs_left = 0 if is_all_done else len(tail)
+    expected = 0
+    for index, mark in enumerate(marks):
+        if mark.role:
+            expected = outputs_left if mark.role in (WEIGHTED_SUM, FUSED_ROLE) else expected
+        elif index < first:
+            mark.role = PROJECTIONS if _may_be(mark, PROJECTIONS, shapes) else OTHER_ROLE
+        elif index > last:
+            mark.role = OUTPUT if mark in tail else OTHER_ROLE
+        else:
+            mark.role = _role_between(mark, shapes, is_output_due=expected > 0)
+            expected -= mark.role == OUTPUT
+
+
+def _role_between(mark: Landmark, shapes: Shapes, *, is_output_due: bool) -> str:
+    may_be_output, may_be_projection = (_may_be(mark, role, shapes) for role in (OUTPUT, PROJECTIONS))
+    if may_be_output and (is_output_due or not may_be_projection):
+        return OUTPUT
+    return PROJECTIONS if may_be_projection else OTHER_ROLE
+
+
+def _may_be(mark: Landmark, role: str, shapes: Shapes) -> bool:
+    """Whether a product's sizes allow a role; one whose sizes are not told is believed."""
+    if mark.sizes is None:
+        return True
+    # Weights may stand on either side.
+    if role == PROJECTIONS:
+        return mark.sizes.k == shapes.d_model
+    return shapes.d_model in (mark.sizes.n, mark.sizes.m) and mark.sizes.k in (shapes.d_model, shapes.head_dim)
+
+
+def _touches_scores(mark: Landmark, shapes: Shapes) -> bool:
+    sizes = mark.sizes
+    if sizes is None:
+        return False
+    return (sizes.m, sizes.k, sizes.n).count(shapes.seq_len) >= 2
+
+
+def _with_role(mark: Landmark, role: str) -> Landmark:
+    mark.role = role
+    return mark
