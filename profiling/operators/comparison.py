@@ -177,14 +177,14 @@ def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, na
     if pair.role == ATTENTION and more.is_fused != less.is_fused:
         fused = names[(more if more.is_fused else less).contender]
         return f"{said}, which {fused} does in one kernel"
+    doubt = "" if pair.is_clear else ", and no more than single calls vary: not certain"
     if pair.role == FRAMEWORK_ROLE:
-        return f"{said}: Python and dispatch around {_num_operators(more):,.0f} operators a call, " + (
-            f"{_num_operators(less):,.0f} in {rival}"
+        return (
+            f"{said}: Python and dispatch around {_num_operators(more):,.0f} operators a call, "
+            f"{_num_operators(less):,.0f} in {rival}{doubt}"
         )
     reasons = _more_calls(spent, saved, more, less, rival, abs(pair.difference_ms))
-    if reasons:
-        return f"{said}: {reasons}"
-    return f"{said}, in the same calls" + ("" if pair.is_clear else ", and no more than single calls vary: not certain")
+    return f"{said}: {reasons}" if reasons else f"{said}, in the same calls{doubt}"
 
 
 def _more_calls(

@@ -105,14 +105,22 @@ def _mark(node: Node) -> Landmark | None:
 def _link(marks: list[Landmark], index: int, shapes: Shapes) -> None:
     """Finds the scores and the weighted sum of one softmax."""
     anchor = marks[index]
-    size = math.prod(anchor.node.event.shapes[0]) if anchor.node.event.shapes else None
+    shape = anchor.node.event.shapes[0] if anchor.node.event.shapes else None
+    size, batch = (math.prod(shape), math.prod(shape[:-2])) if shape else (None, None)
     before = [mark for mark in reversed(marks[:index]) if mark.kind == PRODUCT and not mark.role]
     after = [mark for mark in marks[index + 1 :] if mark.kind == PRODUCT and not mark.role]
     narrow = shapes.head_dim if shapes.head_dim != shapes.d_model else None
-    scores = _taken(before, size, lambda s: (s.result,), lambda s: narrow in (None, s.k))
-    scores = scores or _taken(before, size, lambda s: (s.result,), lambda _: True)
-    sums = _taken(after, size, lambda s: s.operands, lambda s: narrow in (None, s.n, s.m))
-    sums = sums or _taken(after, size, lambda s: s.operands, lambda _: True)
+    # The surest sign first: as many products in one as the softmax has matrices, and heads' width.
+    scores = (
+        _taken(before, size, lambda s: (s.result,), lambda s: narrow in (None, s.k) and batch in (None, s.b))
+        or _taken(before, size, lambda s: (s.result,), lambda s: narrow in (None, s.k))
+        or _taken(before, size, lambda s: (s.result,), lambda _: True)
+    )
+    sums = (
+        _taken(after, size, lambda s: s.operands, lambda s: narrow in (None, s.n, s.m) and batch in (None, s.b))
+        or _taken(after, size, lambda s: s.operands, lambda s: narrow in (None, s.n, s.m))
+        or _taken(after, size, lambda s: s.operands, lambda _: True)
+    )
     if anchor.kind != SOFTMAX and not (scores and sums):
         return
     # Compiled code keeps its own role: it may do more than the softmax.
