@@ -8,9 +8,13 @@ from pathlib import Path
 import click
 
 from profiling.commands.check import check
+from profiling.commands.compare import compare
+from profiling.commands.crossover import crossover
 from profiling.commands.devices import devices
 from profiling.commands.export import export
 from profiling.commands.laws import laws
+from profiling.commands.profile import profile
+from profiling.commands.repeat import repeat
 from profiling.commands.sweep import sweep
 from profiling.commands.version import show_version
 from profiling.doctor.command import doctor
@@ -29,7 +33,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
 
 
-for command in (sweep, check, devices, doctor, self_test, export, laws):
+for command in (sweep, check, profile, devices, doctor, self_test, export, laws, crossover, compare, repeat):
     main.add_command(command)
 
 

@@ -38,7 +38,7 @@ def law_chart(laws: Sequence[Law]) -> go.Figure:
     orders = {contender: order for order, contender in enumerate(names)}
     for law in laws:
         style, name = style_of(law.contender, orders[law.contender]), names[law.contender]
-        told = formatting.chart_text(law_words(law))
+        told = "<br>".join(formatting.chart_lines(law_words(law)))
         sizes, fitted = _fitted(law)
         if sizes:
             figure.add_trace(

@@ -107,7 +107,7 @@ def _hover(limit: Limit, name: str) -> str:
     return "<br>".join(
         [
             f"<b>{formatting.chart_text(name)}</b>: {limit.achieved_gflop_per_s:,.1f} GFLOP/s",
-            formatting.chart_text(limit_words(limit)),
+            *formatting.chart_lines(limit_words(limit)),
             f"batch {limit.batch_size}, seq_len {limit.seq_len}, heads {limit.num_heads}, d_model {limit.d_model}",
             f"{limit.dtype}, {limit.mode}{causal}",
             f"{limit.arithmetic_intensity:,.1f} operations a byte",
