@@ -1,0 +1,112 @@
+"""`python -m profiling compare`: parses, calls and prints."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, exit_with
+
+if TYPE_CHECKING:
+    from profiling.compare.comparing import Comparison
+
+# Of a table that no terminal shows, such as a log's.
+WIDTH = 140
+
+
+class _TellsUsageErrors(click.Command):
+    """A command that answers a wrong option with its JSON object too, where that was asked for."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """As click's; `--json` is looked for among the words themselves, since they could not be parsed."""
+        words = arguments[1] if len(arguments) > 1 else extra["args"]
+        asks_for_json = "--json" in list(words)
+        try:
+            return super().make_context(*arguments, **extra)
+        except click.UsageError as error:
+            if asks_for_json:
+                _print_error(error.format_message())
+            raise
+
+
+@click.command(cls=_TellsUsageErrors)
+@click.argument("base")
+@click.argument("new")
+@click.option(
+    "--fail-above",
+    metavar="SHARE",
+    default="5%",
+    show_default=True,
+    help="From what on a change that is beyond noise is a regression: 5% or 0.05.",
+)
+@click.option(
+    "--contender",
+    "contenders",
+    metavar="NAME",
+    multiple=True,
+    help="Compare this contender alone; may be repeated.  [default: all]",
+)
+@click.option(
+    "--anyway", is_flag=True, help="Compare also where device, torch, threads or heap differ; the answer is marked."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def compare(base: str, new: str, fail_above: str, contenders: tuple[str, ...], anyway: bool, as_json: bool) -> None:
+    """Compare two runs: is NEW slower than BASE, beyond noise?
+
+    BASE and NEW are each a run's folder, the id or name of one under results/, or a baseline file: a report as `export`
+    writes it. Rows are joined by workload and contender. A verdict rests on the time relative to the reference that was
+    measured in the same process, so that the machine cancels; where that is missing, on the latency.
+
+    Exit status: 1 where a row is a regression, else 0. A row is one where its time grew by more than SHARE and its
+    interval, wide enough to hold all compared rows together with 95 %, lies wholly above the noise (at least 2 %; below
+    5 replicates nothing does); where its peak memory grew by more than SHARE; where its check passed in BASE and no
+    longer does; or where it was measured in BASE and could not be in NEW. 2 where nothing was compared.
+    """
+    from profiling.compare.comparing import ComparisonRefused, compare_runs, parse_share
+    from profiling.compare.sides import CompareError
+    from profiling.runs import RunError
+
+    try:
+        share = parse_share(fail_above)
+        found = compare_runs(base, new, contenders=contenders, fail_above=share, anyway=anyway)
+    except ComparisonRefused as error:
+        _end(f"{error}; --anyway compares all the same", as_json, [vars(each) for each in error.differences])
+    except (CompareError, RunError) as error:
+        _end(str(error), as_json)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False))
+    else:
+        _print(found)
+    sys.exit(EXIT_FAILED if len(found.regressions) else 0)
+
+
+def _print(found: Comparison) -> None:
+    from rich.console import Console
+
+    from profiling.compare.text import MAX_ROWS, closing_lines, table_of, worst_first
+
+    for problem in found.problems:
+        click.echo(f"warning: {problem}", err=True)
+    rows = worst_first(found)
+    click.echo(f"BASE {found.base.title}\nNEW  {found.new.title}")
+    width = None if sys.stdout.isatty() else WIDTH
+    Console(file=sys.stdout, width=width, highlight=False).print(table_of(rows[:MAX_ROWS]))
+    *lines, answer = closing_lines(found, len(rows[MAX_ROWS:]))
+    click.echo("\n".join(lines))
+    click.secho(answer, fg="red" if len(found.regressions) else "green", bold=True)
+
+
+def _end(message: str, as_json: bool, differences: list[dict[str, Any]] | None = None) -> NoReturn:
+    if as_json:
+        _print_error(message, differences)
+    exit_with(message, EXIT_BAD_INPUT)
+
+
+def _print_error(message: str, differences: list[dict[str, Any]] | None = None) -> None:
+    import json
+
+    click.echo(json.dumps({"error": message, "differences": differences or []}, ensure_ascii=False))

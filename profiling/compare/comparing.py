@@ -1,0 +1,231 @@
+"""Compares two sides: one result that holds everything told, for a command line, a page or a test."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiling.compare.columns import VERDICTS
+from profiling.compare.coverage import Geomean, coverage, geomeans
+from profiling.compare.differences import SERIOUS, Difference, find_differences
+from profiling.compare.rows import compare_rows
+from profiling.compare.sides import CompareError, Side, read_side
+from profiling.quoted import quoted
+from profiling.wording import short_names
+
+FAIL_ABOVE = 0.05
+# Beyond ten times as slow nobody means a threshold.
+_MAX_SHARE = 10.0
+_SHARE = re.compile(r"([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})\s*(%?)")
+
+
+class ComparisonRefused(CompareError):
+    """Two sides that differ in what forbids a comparison, which was not asked for all the same."""
+
+    def __init__(self, differences: Sequence[Difference]) -> None:
+        self.differences = tuple(differences)
+        serious = "; ".join(each.sentence for each in self.differences if each.is_serious)
+        super().__init__(
+            f"BASE and NEW were not measured alike, so no difference would be one of the layers: {serious}"
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What changed from BASE to NEW.
+
+    Attributes:
+        base: BASE.
+        new: NEW.
+        fail_above: the share above which a change that is beyond noise counts as a regression.
+        rows: one per workload × contender that both hold: `profiling.compare.columns.COMPARED_COLUMNS`.
+        differences: the fields of the environment and the settings that differ, the serious ones first.
+        coverage: how much was compared, in sentences.
+        geomeans: by contender and measure.
+        machine: how the references' own latency changed, in a sentence; None where they have none in common.
+        notes: what the result must be read with, in sentences.
+        problems: what of the files could not be read, in sentences.
+    """
+
+    base: Side
+    new: Side
+    fail_above: float
+    rows: pd.DataFrame
+    differences: tuple[Difference, ...]
+    coverage: tuple[str, ...]
+    geomeans: tuple[Geomean, ...]
+    machine: str | None
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it was made in spite of a difference that forbids it."""
+        return any(each.is_serious for each in self.differences)
+
+    @property
+    def regressions(self) -> pd.DataFrame:
+        """The rows that count as one."""
+        return self.rows[self.rows["is_regression"]]
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many rows have each verdict on time; those of yardsticks judge the machine, and do not count."""
+        found = self.rows.loc[~self.rows["is_yardstick"], "verdict"].value_counts()
+        return {verdict: int(found.get(verdict, 0)) for verdict in VERDICTS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, ready for JSON; a number that was not measured is null."""
+        cells = self.rows.astype(object).where(self.rows.notna(), None)
+        return {
+            "base": self.base.title,
+            "new": self.new.title,
+            "fail_above": self.fail_above,
+            "is_marked": self.is_marked,
+            "num_regressions": len(self.regressions),
+            "verdicts": self.verdicts,
+            "coverage": list(self.coverage),
+            "machine": self.machine,
+            "notes": list(self.notes),
+            "problems": list(self.problems),
+            "differences": [dataclasses.asdict(each) | {"is_serious": each.is_serious} for each in self.differences],
+            "geomeans": [dataclasses.asdict(each) for each in self.geomeans],
+            "rows": cells.to_dict("records"),
+        }
+
+
+def compare_runs(
+    base: str | Path,
+    new: str | Path,
+    *,
+    contenders: Sequence[str] = (),
+    fail_above: float = FAIL_ABOVE,
+    anyway: bool = False,
+    results: Path | None = None,
+) -> Comparison:
+    """Compares two runs, or a run and a baseline file.
+
+    Args:
+        base: what was before: a run's folder, its id or name under results/, or a report as `export` writes it.
+        new: what is now, given likewise.
+        contenders: those to compare; all of them where there is none.
+        fail_above: the share above which a change that is beyond noise counts as a regression: 0.05 for 5 %.
+        anyway: compare also where the device, torch, the threads or the heap differ; the result is marked.
+        results: where ids and names are looked for; `results_dir()` unless told otherwise.
+
+    Raises:
+        ComparisonRefused: they were not measured alike.
+        CompareError: there is nothing to compare.
+        RunError: a side cannot be read.
+    """
+    return compare_sides(
+        read_side(base, results), read_side(new, results), contenders=contenders, fail_above=fail_above, anyway=anyway
+    )
+
+
+def compare_sides(
+    base: Side, new: Side, *, contenders: Sequence[str] = (), fail_above: float = FAIL_ABOVE, anyway: bool = False
+) -> Comparison:
+    """The same for two sides that have been read."""
+    differences = find_differences(base, new)
+    if not anyway and any(each.is_serious for each in differences):
+        raise ComparisonRefused(differences)
+    wanted = _wanted(base, new, contenders)
+    whole = compare_rows(base, new, fail_above=fail_above)
+    rows = whole if wanted is None else whole[whole["contender"].isin(wanted)].reset_index(drop=True)
+    if rows.empty:
+        raise CompareError(f"nothing to compare: {base.label} and {new.label} have no workload and contender in common")
+    kept = [side if wanted is None else _of(side, wanted) for side in (base, new)]
+    return Comparison(
+        base=base,
+        new=new,
+        fail_above=fail_above,
+        rows=rows,
+        differences=differences,
+        coverage=coverage(kept[0], kept[1], rows),
+        geomeans=geomeans(rows),
+        machine=_machine(whole),
+        notes=(*_same_run(base, new), *_notes(rows, differences, fail_above)),
+        problems=(
+            *(f"BASE: {problem}" for problem in base.problems),
+            *(f"NEW: {problem}" for problem in new.problems),
+        ),
+    )
+
+
+def parse_share(text: str) -> float:
+    """The share that `5%` or `0.05` names.
+
+    Raises:
+        CompareError: it is none; a bare number above 1 could be meant either way.
+    """
+    found = _SHARE.fullmatch(text.strip())
+    share = math.nan if found is None else float(found[1]) / (100 if found[3] else 1)
+    if not 0 <= share <= (_MAX_SHARE if found is not None and found[3] else 1.0):
+        raise CompareError(f"fail_above must be a share such as 5% or 0.05, not {quoted(text)}")
+    return share
+
+
+def _wanted(base: Side, new: Side, contenders: Sequence[str]) -> set[str] | None:
+    """The contenders asked for, by name or by the end of it that tells it from others; None for all."""
+    if not contenders:
+        return None
+    known = list(dict.fromkeys([*base.table["contender"].tolist(), *new.table["contender"].tolist()]))
+    ends = {end: name for name, end in short_names(known).items()} | {name: name for name in known}
+    for name in contenders:
+        if name not in ends:
+            raise CompareError(f"contender must be one of {', '.join(known)}, not {quoted(name)}")
+    return {ends[name] for name in contenders}
+
+
+def _of(side: Side, contenders: set[str]) -> Side:
+    return dataclasses.replace(side, table=side.table[side.table["contender"].isin(contenders)])
+
+
+def _same_run(base: Side, new: Side) -> list[str]:
+    moments = [set(side.table["measured_at"].dropna()) for side in (base, new)]
+    ids = [set(side.table["run_id"].dropna()) for side in (base, new)]
+    return ["BASE and NEW are the same run"] if ids[0] == ids[1] and moments[0] & moments[1] else []
+
+
+def _machine(rows: pd.DataFrame) -> str | None:
+    """What the references, which are torch's own layers, say of the machine."""
+    ratios = rows.loc[rows["is_yardstick"], "latency_ratio"].dropna().tolist()
+    if not ratios:
+        return None
+    mean, low, high = statistics.geometric_mean(ratios), min(ratios), max(ratios)
+    return (
+        f"the references, torch's own layers, took {mean:.3f} times as long in NEW ({low:.3f} to {high:.3f} over "
+        f"{len(ratios)} rows): that is the machine. Relative times do not hold it"
+    )
+
+
+def _notes(rows: pd.DataFrame, differences: Sequence[Difference], fail_above: float) -> list[str]:
+    notes = []
+    if any(each.is_serious for each in differences):
+        fields = ", ".join(each.field for each in differences if each.is_serious)
+        notes.append(f"made in spite of a difference in {fields}: what changed may be that, and not the layer")
+    untold = [each.field for each in differences if each.field in SERIOUS and not each.is_serious]
+    if untold:
+        notes.append(f"one side does not tell its {', '.join(untold)}: whether that is the same nobody knows")
+    judged = rows[~rows["is_yardstick"]]
+    num_provisional = int(judged["verdict"].eq("provisional").sum())
+    if num_provisional:
+        notes.append(
+            f"{num_provisional} of {len(judged)} rows are provisional, so their time cannot fail: measure with "
+            "--replicates 5 at least, 8 to publish"
+        )
+    widths = (rows["change_high_percent"] - rows["change_low_percent"])[rows["measure"].eq("relative")].dropna() / 2
+    if len(widths) and float(widths.median()) > 100 * fail_above:
+        notes.append(
+            f"half of the intervals reach more than {float(widths.median()):.1f} % either way, so a slow-down of "
+            f"{fail_above:.1%} would mostly pass unseen: more replicates, a longer --time-budget, or --threads 1"
+        )
+    return notes
