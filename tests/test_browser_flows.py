@@ -87,6 +87,7 @@ def test_a_sweep_runs_to_its_end_and_its_csv_equals_the_table(watched, server):
     assert download.value.path().read_bytes() == (folder / "report.csv").read_bytes()
 
 
+@pytest.mark.soak
 def test_a_refresh_and_a_second_tab_lose_nothing_and_stop_keeps_what_is_measured(watched, server):
     watched.goto(server.url(LONG))
     wait_until_free(watched)

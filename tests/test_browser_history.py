@@ -58,6 +58,7 @@ def test_a_big_run_opens_is_drawn_and_answers(watched, big):
     expect(chart.locator(".scatterlayer .js-line").first).to_be_attached()
 
 
+@pytest.mark.soak
 def test_hostile_texts_are_shown_as_texts_and_nothing_of_them_runs(watched, hostile):
     watched.set_viewport_size({"width": 390, "height": 844})
     watched.goto(hostile.url("run=hostile&latency_as=speed-up"))

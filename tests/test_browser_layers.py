@@ -56,6 +56,7 @@ def layer_page(context: BrowserContext, layer_server: Server) -> Iterator[Page]:
     yield from watch(context, layer_server)
 
 
+@pytest.mark.soak
 def test_a_wrong_layer_is_told_what_is_wrong_and_passes_once_its_file_is_mended(layer_page, layer_server, layer_file):
     layer_file.write_text(WRONG)
     layer_page.goto(layer_server.url())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch.utils.benchmark import Timer
 
 from mha import fast_path
 from profiling.measuring.contenders.known import make_contender, make_input, make_weights
@@ -21,6 +20,9 @@ def time_one_after_other(workload: Workload, contenders: Sequence[str], seconds_
         contenders: names, also of clones; each has weights of its own.
         seconds_each: how long each is timed at least.
     """
+    # It loads the tools that build extensions, a tenth of the time in which a measuring process starts.
+    from torch.utils.benchmark import Timer
+
     torch.set_num_threads(workload.threads)
     x, weights = make_input(workload), make_weights(workload)
     calls = {name: make_contender(name.removeprefix(CLONE), workload, weights, x).call for name in contenders}
