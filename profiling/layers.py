@@ -85,6 +85,15 @@ def split_layer(text: str) -> tuple[str, str]:
     return path, name
 
 
+def can_be_named(text: str) -> bool:
+    """Whether a command line takes a text for a layer, whether or not its file is there."""
+    try:
+        split_layer(text)
+    except GridError:
+        return False
+    return not is_formula(inner_of(text)) and len(text.encode(errors="replace")) <= _MAX_NAME_BYTES
+
+
 def find_layer(text: str) -> LayerFile:
     """The layer that a text means here: a relative path starts from the working folder.
 

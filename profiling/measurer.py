@@ -134,7 +134,7 @@ class Measurer:
         self._quiet_left_s = max(0.0, self._quiet_left_s - seconds)
 
     def _edited(self, name: str, loaded: Mapping[str, str | None]) -> dict[str, Any] | None:
-        """The cells of a layer of one's own of which a child has loaded, or may have, a source that the run did not begin with.
+        """The cells of a layer of which a child has loaded, or may have, a source that the run did not begin with.
 
         Args:
             name: the contender.

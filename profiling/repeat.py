@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from profiling.layers import is_layer
+from profiling.layers import COMPILED, can_be_named, is_compiled, is_layer
 from profiling.settings import SweepSettings
 from profiling.workload import MAX_SIZE, Grid, GridError, Workload
 
@@ -59,7 +60,8 @@ def sweep_arguments(
 def repeat_command(workload: Workload, contender: str, reference: str | None, settings: SweepSettings) -> str:
     """One line for a POSIX shell, in which nothing is left to the machine that it is typed on.
 
-    Layers of one's own are named as they were: relative to the folder in which the sweep was started.
+    A layer of one's own is named by where it lay when it was measured, so that the line means the same in any folder;
+    by the name that it was given where a command line cannot take that path.
 
     Args:
         workload: the row's, with the device and the threads that it was measured with.
@@ -67,7 +69,29 @@ def repeat_command(workload: Workload, contender: str, reference: str | None, se
         reference: what it was compared with; None for a reference itself.
         settings: those of its run.
     """
-    point = Grid(
+    names = [_name_anywhere(name, settings) for name in _measured_with(contender, reference)]
+    return shlex.join(["python", "-m", "profiling", *sweep_arguments(point_of(workload), settings, names, reference)])
+
+
+def repeat_sweep(
+    workload: Workload, contender: str, reference: str | None, settings: SweepSettings
+) -> tuple[Grid, SweepSettings]:
+    """What that command measures, for a caller in Python; the contender keeps its name."""
+    again = dataclasses.replace(
+        settings,
+        contenders=_measured_with(contender, reference),
+        reference=(reference or settings.reference) if is_layer(contender) else settings.reference,
+    )
+    return point_of(workload), again
+
+
+def point_of(workload: Workload) -> Grid:
+    """The grid of that one point.
+
+    Raises:
+        GridError: there is no such point.
+    """
+    return Grid(
         batch_size=(workload.batch_size,),
         seq_len=(workload.seq_len,),
         num_heads=(workload.num_heads,),
@@ -80,9 +104,6 @@ def repeat_command(workload: Workload, contender: str, reference: str | None, se
         threads=workload.threads,
         seed=workload.seed,
     )
-    # To a layer of one's own its reference is added by itself.
-    names = (contender,) if is_layer(contender) or reference is None else (contender, reference)
-    return shlex.join(["python", "-m", "profiling", *sweep_arguments(point, settings, names, reference)])
 
 
 def repeat_command_of_row(row: Mapping[str, Any], settings: SweepSettings) -> str | None:
@@ -116,6 +137,19 @@ def repeat_commands(table: pd.DataFrame, settings: SweepSettings) -> list[str | 
         head, tail = heads[sizes], tails[kind]
         commands.append(None if head is None or tail is None else head + tail)
     return commands
+
+
+def _measured_with(contender: str, reference: str | None) -> tuple[str, ...]:
+    # To a layer of one's own its reference is added by itself.
+    return (contender,) if is_layer(contender) or reference is None else (contender, reference)
+
+
+def _name_anywhere(contender: str, settings: SweepSettings) -> str:
+    spec = settings.layers.get(contender)
+    if spec is None:
+        return contender
+    name = COMPILED + spec if is_compiled(contender) else spec
+    return name if can_be_named(name) else contender
 
 
 def _head(batch_size: int, seq_len: int, num_heads: int, d_model: int) -> str:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from made_up_runs import make_row, make_run, make_workload, write_run
 
 from profiling.cli import main
-from profiling.layers import inner_of
-from profiling.repeat import repeat_command, repeat_command_of_row, repeat_commands
+from profiling.layers import COMPILED, inner_of, is_compiled
+from profiling.repeat import repeat_command, repeat_command_of_row, repeat_commands, repeat_sweep
 from profiling.settings import HEAPS, OFFICIAL, REFERENCES, SweepSettings
 from profiling.sweep import split_options
 from profiling.table import load_run
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def parsed(command: str) -> tuple[Grid, SweepSettings]:
-    """What the real command line would have measured."""
+    """What the real command line would have measured, typed in another folder."""
     words = shlex.split(command)
     assert words[:4] == ["python", "-m", "profiling", "sweep"]
     asked: list[dict[str, Any]] = []
@@ -65,10 +65,11 @@ def parsed(command: str) -> tuple[Grid, SweepSettings]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("profiling.sweep.sweep", sweep)
+        patch.chdir("/")
         result = CliRunner().invoke(main, words[3:])
-    assert (result.exit_code, result.output) == (0, "")
-    (options,) = asked
-    return split_options(options)
+        assert (result.exit_code, result.output) == (0, "")
+        (options,) = asked
+        return split_options(options)
 
 
 def test_a_row_is_repeated_by_the_command_that_asks_for_it_and_nothing_else() -> None:
@@ -132,12 +133,16 @@ def test_the_command_gives_exactly_the_rows_workload_and_settings(
     reference = run.reference_of(contender)
     grid, again = parsed(repeat_command(workload, contender, reference, run))
     assert list(grid.workloads()) == [workload]
-    only = dataclasses.replace(run, contenders=(contender,), layers={})
+    named = contender
+    if contender in OWN:  # by its path, which means the same anywhere
+        named = f"{COMPILED if is_compiled(contender) else ''}{folder / inner_of(contender).removeprefix('./')}"
+    only = dataclasses.replace(run, contenders=(named,), layers={})
     if contender not in OWN:
         only = dataclasses.replace(only, reference=OFFICIAL[0])  # of no meaning without a layer of one's own
     assert again == only
-    assert again.contenders[0] == contender
-    assert again.reference_of(contender) == reference
+    assert again.contenders[0] == named
+    assert again.reference_of(named) == reference
+    assert set(again.layers.values()) <= set(run.layers.values())
 
 
 def test_a_fixed_head_dim_is_repeated_by_the_width_that_it_made(folder: Path) -> None:
@@ -200,3 +205,23 @@ def test_the_commands_of_a_table_are_those_of_its_rows_one_by_one(folder: Path, 
     table = pd.DataFrame(rows, columns=[*make_workload().to_dict(), "contender", "reference"], dtype=object)
     run = SweepSettings(replicates=3)
     assert repeat_commands(table, run) == [repeat_command_of_row(row, run) for row in rows]
+
+
+def test_a_layer_is_named_as_it_was_where_no_command_line_takes_its_path() -> None:
+    spec = {"mine.py:L": "/two  blanks/mine.py:L"}
+    run = SweepSettings(contenders=("mine.py:L",), layers=spec)
+    assert "--contender mine.py:L " in repeat_command(make_workload(), "mine.py:L", "official", run)
+    run = SweepSettings(contenders=("mine.py:L",), layers={"mine.py:L": "/" + 400 * "x" + "/mine.py:L"})
+    assert "--contender mine.py:L " in repeat_command(make_workload(), "mine.py:L", "official", run)
+
+
+def test_a_caller_in_python_measures_what_the_command_measures() -> None:
+    layers = {"mine.py:L": "/gone/mine.py:L", "b.py:L": "/gone/b.py:L"}
+    run = SweepSettings(contenders=("mine.py:L", "custom", "b.py:L"), layers=layers, reference="official-fused")
+    workload = make_workload(causal=True)
+    grid, again = repeat_sweep(workload, "mine.py:L", "official-fused", run)
+    assert list(grid.workloads()) == [workload]
+    assert again.contenders == ("mine.py:L", "official-fused")
+    assert again.layers == {"mine.py:L": "/gone/mine.py:L"}
+    _, again = repeat_sweep(workload, "official", None, run)
+    assert (again.contenders, dict(again.layers)) == (("official",), {})
