@@ -13,7 +13,7 @@ from profiling.units import format_time
 from profiling.workload import Workload
 
 # Events are kept to the nanosecond; what is off by more than the rounding of one call was lost or counted twice.
-ROUNDING_MS = 1e-3
+ROUNDING_NS = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,19 +108,20 @@ class ContenderProfile:
     @property
     def mismatch(self) -> str | None:
         """How far the roles are from adding up to the profiled time, in words; None where they do."""
-        if self.total_ms is None or self.accounted_ms is None:
+        if self.total_ms is None:
             return None
-        off = self.accounted_ms - self.total_ms
-        if abs(off) > ROUNDING_MS:
+        off = sum(each.self_ns for each in self.operators) - self.total_ns
+        if abs(off) > ROUNDING_NS * self.num_calls:
             more = "more" if off > 0 else "less"
             return (
-                f"the operators of {self.contender} do not add up: {format_time(abs(off) / 1e3)} {more} than the "
-                f"profiled {format_time(self.total_ms / 1e3)} of a call"
+                f"the operators of {self.contender} do not add up: {format_time(abs(off) / self.num_calls / 1e9)} "
+                f"{more} than the profiled {format_time(self.total_ms / 1e3)} of a call"
             )
         launched = sum(each.device_ns or 0 for each in self.operators)
-        lost_ms = ((self.device_total_ns or launched) - launched) / self.num_calls / 1e6
-        if abs(lost_ms) > ROUNDING_MS:
-            return f"kernels of {format_time(abs(lost_ms) / 1e3)} a call belong to no operator of {self.contender}"
+        ran = launched if self.device_total_ns is None else self.device_total_ns
+        if abs(ran - launched) > ROUNDING_NS * self.num_calls:
+            seconds = abs(ran - launched) / self.num_calls / 1e9
+            return f"kernels of {format_time(seconds)} a call belong to no operator of {self.contender}"
         return None
 
     def roles(self) -> list[RoleTime]:

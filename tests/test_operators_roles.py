@@ -1,0 +1,340 @@
+"""Roles are told by sizes and order: on operators laid out by hand, and on one attention written in many hands."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from attention_by_hand import HANDS, Hand, separate
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_operators import (
+    ATTENTION,
+    MM,
+    OUTPUT,
+    PROJECTION,
+    SCORES,
+    SHAPES,
+    SOFTMAX,
+    WEIGHTED_SUM,
+    in_a_row,
+    one_call,
+)
+from torch.autograd.profiler import profile, record_function
+
+from profiling.measuring.recording import recorded_events
+from profiling.operators.kinds import COMPILED, FRAMEWORK, FUSED, LAYOUT, Sizes, kind_of, sizes_of
+from profiling.operators.landmarks import Shapes
+from profiling.operators.recorded import CALL, Call, Event, Node, calls_of
+from profiling.operators.roles import OUTSIDE, ROLES, OperatorTime, operator_times
+
+PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
+PRODUCT_ROLES = ("projections", "scores", "weighted sum", "output projection")
+
+
+def roles_in_order(*operators: tuple[object, ...], shapes: Shapes = SHAPES) -> list[str]:
+    """The role of each operator, told apart by a name of its own kind and its place."""
+    events = in_a_row(*operators)
+    call = one_call(*events)
+    found = []
+    for index in range(1, len(events)):
+        # Each alone takes one more nanosecond than the rest: the role that grows by it is its role.
+        longer = [e if i != index else dataclasses.replace(e, end_ns=e.end_ns + 1) for i, e in enumerate(events)]
+        before, after = (by_role(operator_times(each, shapes)) for each in (call, one_call(*longer)))
+        found.append(next(role for role in after if after[role] > before.get(role, 0) and role != "framework overhead"))
+    return found
+
+
+def by_role(times: list[OperatorTime]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for each in times:
+        sums[each.role] = sums.get(each.role, 0) + each.self_ns
+    return sums
+
+
+def products(times: list[OperatorTime], *, is_backward: bool) -> tuple[int, ...]:
+    counted = [each for each in times if each.name in PRODUCTS and each.is_backward == is_backward]
+    assert all(each.role in PRODUCT_ROLES for each in counted)
+    return tuple(sum(each.num_calls for each in counted if each.role == role) for role in PRODUCT_ROLES)
+
+
+def test_a_plain_attention_has_each_role_once() -> None:
+    assert roles_in_order(*ATTENTION) == ["projections", "scores", "softmax", "weighted sum", "output projection"]
+
+
+def test_what_stands_around_the_softmax_belongs_to_scores_or_softmax() -> None:
+    scale = ("aten::mul", (6, 7, 5), ())
+    mask, divide = ("aten::add", (6, 7, 7), (7, 7)), ("aten::div", (6, 7, 7), (6, 7, 1))
+    told = roles_in_order(PROJECTION, scale, SCORES, mask, SOFTMAX, divide, WEIGHTED_SUM, OUTPUT)
+    assert told == [
+        "projections",
+        "scores",
+        "scores",
+        "scores",
+        "softmax",
+        "softmax",
+        "weighted sum",
+        "output projection",
+    ]
+
+
+def test_a_bias_belongs_to_its_projection() -> None:
+    told = roles_in_order(PROJECTION, ("aten::add_", (21, 30), (30,)), *ATTENTION[1:], ("aten::add_", (21, 10), (10,)))
+    assert (told[1], told[-1]) == ("projections", "output projection")
+
+
+def test_a_softmax_by_hand_begins_with_its_first_reduction() -> None:
+    size = (6, 7, 7)
+    by_hand = [("aten::amax", size), ("aten::sub", size, (6, 7, 1)), ("aten::exp", size), ("aten::sum", size)]
+    told = roles_in_order(PROJECTION, SCORES, ("aten::div", size, ()), *by_hand, WEIGHTED_SUM, OUTPUT)
+    assert told[2:7] == ["scores", *["softmax"] * 4]
+
+
+def test_what_fits_nothing_is_other_by_its_name() -> None:
+    norm, mean = ("aten::native_layer_norm", (3, 7, 10)), ("aten::mean", (3, 2, 7, 7))
+    told = roles_in_order(norm, *ATTENTION, mean)
+    assert (told[0], told[-1]) == ("other", "other")
+    names = [
+        each.name
+        for each in operator_times(one_call(*in_a_row(norm, *ATTENTION, mean)), SHAPES)
+        if each.role == "other"
+    ]
+    assert sorted(names) == ["aten::mean", "aten::native_layer_norm"]
+
+
+def test_products_without_a_softmax_are_other() -> None:
+    assert roles_in_order(PROJECTION, SCORES, WEIGHTED_SUM, OUTPUT) == ["other"] * 4
+
+
+def test_a_product_of_sizes_that_no_projection_has_is_other() -> None:
+    low_rank = (MM, (21, 3), (3, 30))
+    assert roles_in_order((MM, (21, 10), (10, 3)), low_rank, *ATTENTION)[:2] == ["projections", "other"]
+
+
+def test_a_fused_kernel_is_not_split() -> None:
+    kernel = ("aten::_scaled_dot_product_flash_attention_for_cpu", (3, 2, 7, 5), (3, 2, 7, 5), (3, 2, 7, 5))
+    assert roles_in_order(PROJECTION, kernel, OUTPUT) == ["projections", "fused attention", "output projection"]
+
+
+def test_compiled_kernels_have_a_role_of_their_own_and_mark_the_softmax() -> None:
+    kernel = ("graph_0_cpp_fused__softmax_mul_2",)
+    told = roles_in_order(PROJECTION, SCORES, kernel, WEIGHTED_SUM, ("triton_poi_fused_clone_3",), OUTPUT)
+    assert told == ["projections", "scores", "compiled kernel", "weighted sum", "compiled kernel", "output projection"]
+
+
+@given(batch=st.integers(1, 5), seq_len=st.integers(2, 9), heads=st.integers(1, 4), head_dim=st.integers(1, 9))
+def test_order_tells_the_roles_whatever_sizes_coincide(batch: int, seq_len: int, heads: int, head_dim: int) -> None:
+    width, rows, matrices = heads * head_dim, batch * seq_len, batch * heads
+    shapes = Shapes(batch_size=batch, seq_len=seq_len, num_heads=heads, d_model=width)
+    told = roles_in_order(
+        *[(MM, (rows, width), (width, width))] * 3,
+        ("aten::bmm", (matrices, seq_len, head_dim), (matrices, head_dim, seq_len)),
+        ("aten::_softmax", (matrices, seq_len, seq_len)),
+        ("aten::bmm", (matrices, seq_len, seq_len), (matrices, seq_len, head_dim)),
+        (MM, (rows, width), (width, width)),
+        shapes=shapes,
+    )
+    assert told == [*["projections"] * 3, "scores", "softmax", "weighted sum", "output projection"]
+
+
+SIZES = [  # batch, seq_len, heads, d_model: all different; then S = D, S = E, D = E, S = D = E / 4
+    *((3, 7, 2, 10), (3, 5, 2, 10), (2, 10, 2, 10), (3, 11, 1, 7), (2, 7, 1, 7), (2, 4, 4, 16)),
+]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def recorded(work: Callable[[], object]) -> Call:
+    work()
+    with profile(record_shapes=True) as seen, record_function(CALL):
+        work()
+    (call,) = calls_of(recorded_events(seen))
+    return call
+
+
+@pytest.mark.parametrize("hand", HANDS, ids=lambda hand: hand.__name__)
+def test_a_hand_is_told_role_by_role_forward_and_backward(hand: Hand) -> None:
+    for batch, seq_len, heads, width in SIZES:
+        weights = [torch.randn(width, width, requires_grad=True) for _ in range(4)]
+        x = torch.randn(batch, seq_len, width, requires_grad=True)
+        shapes = Shapes(batch_size=batch, seq_len=seq_len, num_heads=heads, d_model=width)
+        counts = HANDS[hand](heads, batch, math.ceil(seq_len / 3))
+        want = tuple(counts)
+        call = recorded(
+            lambda x=x, weights=weights, heads=heads: torch.autograd.grad(hand(x, *weights, heads).sum(), [x, *weights])
+        )
+        times = operator_times(call, shapes)
+        assert products(times, is_backward=False) == want, (batch, seq_len, heads, width)
+        assert products(times, is_backward=True) == tuple(2 * count for count in want), (batch, seq_len, heads, width)
+        assert sum(each.self_ns for each in times) == call.total_ns
+
+
+def test_every_hand_computes_the_same_attention() -> None:
+    x, *weights = torch.randn(3, 7, 10), *(torch.randn(10, 10) / 3 for _ in range(4))
+    for hand in HANDS:
+        torch.testing.assert_close(hand(x, *weights, 2), separate(x, *weights, 2), msg=hand.__name__)
+
+
+def test_a_copy_within_a_kernel_is_the_kernels_and_one_within_a_wrapper_is_a_copy() -> None:
+    def at(name: str, start: int, end: int, *shapes: tuple[int, ...]) -> Event:
+        return Event(name=name, start_ns=start, end_ns=end, shapes=shapes)
+
+    first = in_a_row(*ATTENTION[:4])
+    call, rest = first[0], first[1:]
+    start = rest[-1].end_ns
+    tail = [
+        at("aten::linear", start, start + 100, (21, 10), (10, 10)),
+        at("aten::t", start + 1, start + 8, (10, 10)),
+        at("aten::addmm", start + 10, start + 90, (10,), (21, 10), (10, 10)),
+        at("aten::copy_", start + 20, start + 35, (21, 10), (21, 10)),
+    ]
+    times = operator_times(one_call(dataclasses.replace(call, end_ns=start + 100), *rest, *tail), SHAPES)
+    told = {(each.name, each.role): each.self_ns for each in times}
+    assert told["aten::linear", "output projection"] == 100 - 7 - 80
+    assert told["aten::addmm", "output projection"] == 80 - 15
+    assert told["aten::copy_", "output projection"] == 15
+    assert told["aten::t", "copies and layout"] == 7
+
+
+def test_a_backward_operator_has_the_role_of_the_forward_one_of_its_number() -> None:
+    call, *operators = in_a_row(*ATTENTION)
+    numbered = [dataclasses.replace(each, sequence=7 + i) for i, each in enumerate(operators)]
+    end = call.end_ns
+    nodes = []
+    for turn, (number, name) in enumerate([(11, "MmBackward0"), (8, "BmmBackward0"), (7, "MmBackward0")]):
+        start = end + 20 * turn
+        nodes += [
+            Event(
+                name=f"autograd::engine::evaluate_function: {name}",
+                start_ns=start,
+                end_ns=start + 18,
+                sequence=number,
+                is_node=True,
+            ),
+            Event(name="aten::mm", start_ns=start + 2, end_ns=start + 2 + (1, 2, 4)[turn], shapes=((5, 5), (5, 5))),
+        ]
+    times = operator_times(one_call(dataclasses.replace(call, end_ns=end + 60), *numbered, *nodes), SHAPES)
+    backward = {each.role: each.self_ns for each in times if each.is_backward and each.name == "aten::mm"}
+    assert backward == {"output projection": 1, "scores": 2, "projections": 4}
+    engine = next(each for each in times if each.name == "autograd engine")
+    assert (engine.role, engine.is_backward, engine.self_ns, engine.num_calls) == (
+        "framework overhead",
+        True,
+        54 - 7,
+        3,
+    )
+
+
+def test_a_compiled_backward_is_told_from_behind() -> None:
+    node = Event(name="CompiledFunctionBackward", start_ns=200, end_ns=400, sequence=3, is_node=True)
+    names = [
+        *[(MM, (10, 21), (21, 10)), (MM, (21, 10), (10, 10)), ("aten::bmm", (6, 7, 7), (6, 7, 5))],
+        *[
+            ("aten::bmm", (6, 7, 5), (6, 5, 7)),
+            ("cpp_fused__softmax_backward_data_0",),
+            ("aten::bmm", (6, 5, 7), (6, 7, 7)),
+        ],
+        *[("aten::bmm", (6, 7, 7), (6, 7, 5)), (MM, (30, 21), (21, 10)), (MM, (21, 30), (30, 10))],
+    ]
+    inner = [
+        Event(name=name, start_ns=201 + 10 * i, end_ns=205 + 10 * i, shapes=tuple(shapes))
+        for i, (name, *shapes) in enumerate(names)
+    ]
+    times = operator_times(one_call(Event(name=CALL, start_ns=100, end_ns=500), node, *inner), SHAPES)
+    assert products(times, is_backward=True) == (2, 2, 2, 2)
+
+
+def test_an_empty_call_is_all_outside_of_operators() -> None:
+    (only,) = operator_times(one_call(Event(name=CALL, start_ns=5, end_ns=47)), SHAPES)
+    assert (only.name, only.role, only.self_ns) == (OUTSIDE, "framework overhead", 42)
+
+
+def test_only_what_began_within_a_call_is_of_it() -> None:
+    before, within = Event(name=MM, start_ns=1, end_ns=9), Event(name=MM, start_ns=13, end_ns=17)
+    around = Event(name="custom", start_ns=0, end_ns=99)
+    call = one_call(before, around, Event(name=CALL, start_ns=11, end_ns=31), within)
+    assert [root.event for root in call.roots] == [within]
+    assert call.outside_ns == 20 - 4
+
+
+def test_two_threads_make_two_trees() -> None:
+    main = Event(name=MM, start_ns=10, end_ns=30)
+    other = Event(name="aten::bmm", start_ns=15, end_ns=50, thread=2)
+    call = one_call(Event(name=CALL, start_ns=10, end_ns=60), main, other)
+    assert [root.self_ns for root in call.roots] == [20, 35]
+    assert call.outside_ns == 10
+
+
+@given(st.data())
+def test_self_times_add_up_whatever_ran_within_what(data: st.DataObject) -> None:
+    rng = random.Random(data.draw(st.integers(0, 10_000)))
+    events = [Event(name=CALL, start_ns=0, end_ns=1000)]
+
+    def fill(start: int, end: int, depth: int) -> None:
+        at = start
+        while at < end and depth < 4:
+            begin = rng.randint(at, end)
+            at = rng.randint(begin, end)
+            if begin < at:
+                name = rng.choice(["aten::mm", "aten::copy_", "aten::linear", "aten::_softmax", "mine", "aten::exp"])
+                events.append(Event(name=name, start_ns=begin, end_ns=at, shapes=((3, 5), (5, 7))))
+                fill(begin, at, depth + 1)
+            at += 1
+
+    fill(0, 1000, 0)
+    times = operator_times(one_call(*events), SHAPES)
+    assert sum(each.self_ns for each in times) == 1000
+    assert all(each.role in ROLES for each in times)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::_scaled_dot_product_efficient_attention", FUSED),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", FUSED),
+        ("triton_tem_fused_flex_attention_0", FUSED),
+        ("graph_0_cpp_fused__scaled_dot_product_flash_attention_for_cpu_clone_1", COMPILED),
+        ("aten::_fused_sdp_choice", FRAMEWORK),
+        ("Torch-Compiled Region: 0/0", FRAMEWORK),
+        ("autograd::engine::evaluate_function: MmBackward0", FRAMEWORK),
+        ("aten::_transform_bias_rescale_qkv", LAYOUT),
+        ("aten::as_strided_", LAYOUT),
+    ],
+)
+def test_a_name_has_its_kind(name: str, kind: str) -> None:
+    assert kind_of(Node(Event(name=name, start_ns=0, end_ns=1))) == kind
+
+
+def test_unfused_attention_of_torchs_own_is_taken_apart() -> None:
+    assert kind_of(Node(Event(name="aten::_scaled_dot_product_attention_math", start_ns=0, end_ns=1))) != FUSED
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "sizes"),
+    [
+        ("aten::mm", ((21, 10), (10, 30)), Sizes(1, 21, 10, 30)),
+        ("aten::addmm", ((30,), (21, 10), (10, 30)), Sizes(1, 21, 10, 30)),
+        ("aten::baddbmm", ((6, 7, 7), (6, 7, 5), (6, 5, 7)), Sizes(6, 7, 5, 7)),
+        ("aten::linear", ((3, 7, 10), (30, 10), (30,)), Sizes(1, 21, 10, 30)),
+        ("mkldnn::_linear_pointwise", ((3, 7, 10), (30, 10)), Sizes(1, 21, 10, 30)),
+        ("mkl::_mkl_linear", ((21, 10), (999, 1), (30, 10)), Sizes(1, 21, 10, 30)),
+        ("aten::matmul", ((3, 2, 7, 5), (3, 2, 5, 11)), Sizes(6, 7, 5, 11)),
+        ("aten::mv", ((7, 5), (5,)), Sizes(1, 7, 5, 1)),
+        ("aten::mm", ((21, 10), (11, 30)), None),
+        ("aten::einsum", ((),), None),
+    ],
+)
+def test_the_sizes_of_a_product_are_read_off_its_shapes(
+    name: str, shapes: tuple[tuple[int, ...], ...], sizes: Sizes | None
+) -> None:
+    assert sizes_of(Node(Event(name=name, start_ns=0, end_ns=1, shapes=shapes))) == sizes
