@@ -24,6 +24,7 @@ from profiling.csv_rows import CsvRows, NotThisTable
 from profiling.host import host_mark
 from profiling.quoted import quoted
 from profiling.run_fields import require_fields, require_shallow, without_broken_letters
+from profiling.run_names import folders_named
 from profiling.settings import SweepSettings
 from profiling.workload import Grid, GridError
 
@@ -199,19 +200,31 @@ def is_alive(pid: int, process_started: float) -> bool:
 
 
 def find_run_folder(run_id: str, results: Path | None = None) -> Path:
-    """The folder of a run inside `results`, or inside `results_dir()`.
+    """The folder of a run inside `results`, or inside `results_dir()`, by its id or by the name it was given.
 
     Raises:
-        RunError: the id is not a plain name, or there is no such folder.
+        RunError: there is no such folder, or more than one run has that name.
     """
-    if not RUN_ID_PATTERN.fullmatch(run_id):
-        raise RunError(f"run id must consist of letters, digits, - and _, not {quoted(run_id)}")
     results = results or results_dir()
-    folder = results / run_id
     # Not Path.is_dir, which raises where a folder above must not be looked into.
+    if not RUN_ID_PATTERN.fullmatch(run_id) or not os.path.isdir(results / run_id):
+        run_id = _id_of_name(run_id, results)
+    folder = results / run_id
     if not os.path.isdir(folder) or folder.resolve().parent != results.resolve():
         raise RunError(f"there is no run {run_id} in {results}")
     return folder
+
+
+def _id_of_name(name: str, results: Path) -> str:
+    """The id of the run that is called so; the text itself where there is none and it can be an id."""
+    ids = [folder.name for folder in folders_named(name, results) if RUN_ID_PATTERN.fullmatch(folder.name)]
+    if len(ids) > 1:
+        raise RunError(f"{len(ids)} runs are called {quoted(name)}: give the id of one, such as {ids[0]} or {ids[1]}")
+    if not ids and not RUN_ID_PATTERN.fullmatch(name):
+        raise RunError(
+            f"run id must consist of letters, digits, - and _, not {quoted(name)}, and no run has that for a name"
+        )
+    return ids[0] if ids else name
 
 
 def read_rows(path: Path, columns: tuple[Column, ...]) -> list[dict[str, str]]:

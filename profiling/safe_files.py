@@ -12,7 +12,7 @@ import psutil
 
 from profiling.runs import RunError
 
-_LEFT_OVER = re.compile(r"\.(?:run\.json|(?:measurements|samples|report)\.csv)\.(\d{1,9})\.tmp")
+_LEFT_OVER = re.compile(r"\.(?:(?:run|notes)\.json|(?:measurements|samples|report)\.csv)\.(\d{1,9})\.tmp")
 
 
 def write_aside(path: Path, text: str) -> None:
