@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from fake_accelerators import FakeBackend
 from foreign_layers import RIGHT_LAYERS
 from made_up_runs import make_row, make_run, make_workload
-from own_layers import RIGHT, write_layer
+from own_layers import write_layer
+from script_names import namespace, settings_of_torch
 
 from mha import FusedMultiHeadAttention, MultiHeadAttention
-from profiling import run_sweep
 from profiling.agreement import Told, agreement
 from profiling.layers import LayerFile
-from profiling.measured_point import MeasuredPoint, find_point
+from profiling.measured_point import MeasuredPoint
 from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.contenders.own import make_user_contender
 from profiling.settings import SweepSettings
@@ -30,92 +29,13 @@ from profiling.standalone.ours import layer_text
 from profiling.standalone.writing import NoScript, script_text
 from profiling.workload import Workload
 
-HELPED = "from .helper import split\n" + RIGHT.replace("self.split(project(x))", "split(self, project(x))")
-HELPER = "def split(layer, t):\n    return layer.split(t)\n"
 HERE = Path(__file__).resolve().parent
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One tiny point, measured for real, with a layer in a package that imports a file beside it; then it is gone."""
-    folder = tmp_path_factory.mktemp("standalone")
-    package = folder / "code" / "pack"
-    mine = write_layer(package, text=HELPED)
-    write_layer(package, "helper.py", HELPER)
-    write_layer(package, "__init__.py", "")
-    run_sweep(
-        batch_size=[3],
-        seq_len=[7],
-        num_heads=[2],
-        d_model=10,
-        device="cpu",
-        threads=1,
-        contenders=["custom", "custom-fused", f"{mine}:Right"],
-        time_budget_s=0.02,
-        quiet_wait_s=0,
-        out=folder / "run",
-    )
-    for file in package.iterdir():
-        file.unlink()
-    return folder / "run"
-
-
-def namespace(script: str) -> dict[str, Any]:
-    """What a script defines, as an import would leave it."""
-    names: dict[str, Any] = {"__name__": "script", "__file__": "script.py"}
-    exec(compile(script, "script.py", "exec"), names)
-    return names
-
-
 @pytest.fixture(autouse=True)
-def settings_of_torch() -> Iterator[None]:
-    """A script sets torch up as it likes: it is put back."""
-    threads, fast, path = torch.get_num_threads(), torch.backends.mha.get_fastpath_enabled(), list(sys.path)
-    yield
-    torch.set_num_threads(threads)
-    torch.backends.mha.set_fastpath_enabled(fast)
-    torch.set_grad_enabled(True)
-    sys.path[:] = path
-    sys.dont_write_bytecode = False
-
-
-@pytest.mark.parametrize("contender", ["custom", "custom-fused", "mine.py:Right", "official"])
-def test_a_script_measures_what_the_row_measured(measured: Path, contender: str) -> None:
-    point = find_point(measured, 1, contender)
-    found = namespace(script_text(point))["measure"](1)
-    assert found["error"] == point.row["max_abs_error"]
-    names = {point.contender, point.reference or point.contender, "clone"}
-    assert found["ms"].keys() == names
-    assert all(0 < time < math.inf for time in found["ms"].values())
-    assert math.isfinite(found["log_speedup"])
-    assert math.isfinite(found["log_clone"])
-
-
-def test_a_script_runs_where_nothing_of_ours_can_be_imported(measured: Path, tmp_path: Path) -> None:
-    point = find_point(measured, 1, "mine.py:Right")
-    text = script_text(point, "again.py")
-    assert {name.partition(".")[0] for name in imported(text)} <= {*sys.stdlib_module_names, "torch"}
-    forbidden = "\nfor ours in ('mha', 'profiling', 'dashboard', 'pack'):\n    sys.modules[ours] = None\n"
-    script = tmp_path / "again.py"
-    script.write_text(text.replace("\nB, S, H, E = ", f"{forbidden}\nB, S, H, E = ", 1).replace("'pack'", "'none'"))
-    done = subprocess.run([sys.executable, "-I", script, "2"], capture_output=True, text=True, cwd=tmp_path, check=True)
-    lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines[:3]] == [point.contender, "official", "clone"]
-    assert lines[4].startswith(f"speed-up of {point.contender} over official: ")
-    assert lines[5] == f"max error {point.row['max_abs_error']:.2e} (the row said {point.row['max_abs_error']:.2e})"
-    assert " of noise" in lines[6]
-    assert list(tmp_path.iterdir()) == [script]
-
-
-def imported(text: str) -> set[str]:
-    """The modules that a script imports at its top; those of the layer's files stand in a literal."""
-    found = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
-    return found
+def put_back() -> Iterator[None]:
+    with settings_of_torch():
+        yield
 
 
 # -- the layers -------------------------------------------------------------------------------------------------------
@@ -289,6 +209,37 @@ def test_a_layer_whose_source_is_gone_has_no_script(tmp_path: Path) -> None:
     point = made_up_point(tmp_path, spec, make_workload(), "0" * 16, layers={spec: spec})
     with pytest.raises(NoScript, match=r"has not kept source 0{16}; and .*mine\.py is another by now, or gone"):
         script_text(point)
+
+
+# -- time on an accelerator -------------------------------------------------------------------------------------------
+
+
+def timed_on(backend: FakeBackend, host: SimpleNamespace) -> Any:
+    """What times calls in a script for an accelerator, with a fake in the place of torch."""
+    part = (HERE.parent / "profiling" / "standalone" / "time_accelerator.py.txt").read_text(encoding="utf-8")
+    module = SimpleNamespace(
+        Event=lambda enable_timing: backend.new_event(),
+        synchronize=lambda: backend.synchronize(backend.name),
+        set_device=backend.set_device,
+    )
+    torch_like = SimpleNamespace(cuda=module, empty=backend.empty, int8=torch.int8)
+    names: dict[str, Any] = {"torch": torch_like, "DEVICE": backend.name, "time": host}
+    exec(part, names)
+    return names["timed"]
+
+
+@pytest.mark.parametrize("launch_ms", [0.0, 0.03])
+def test_a_script_times_the_devices_own_work_and_no_gap_between_launches(launch_ms: float) -> None:
+    backend = FakeBackend("cuda:1", launch_ms)
+    timed = timed_on(backend, SimpleNamespace(perf_counter=backend.host_clock))
+    assert timed(lambda: backend.launch(0.01), 100) == pytest.approx(1e-3)
+    assert backend.selected == "cuda:1"
+
+
+def test_a_script_gives_up_being_ahead_of_a_call_that_takes_too_long_to_launch() -> None:
+    backend = FakeBackend("cuda:1", launch_ms=5.0)
+    timed = timed_on(backend, SimpleNamespace(perf_counter=backend.host_clock))
+    assert timed(lambda: backend.launch(0.01), 10) > 0.04, "the gaps are in it, as for a person's loop"
 
 
 # -- what it comes to -------------------------------------------------------------------------------------------------
