@@ -23,7 +23,7 @@ def repeat(*words: object) -> Result:
 
 
 def test_a_row_is_measured_again_at_once_and_judged(
-    fake: type[FakeChild], own_signals: None, measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: type[FakeChild], own_signals: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slower(FakeChild):
         times = 0.9
