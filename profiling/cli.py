@@ -12,9 +12,12 @@ from profiling.commands.compare import compare
 from profiling.commands.crossover import crossover
 from profiling.commands.devices import devices
 from profiling.commands.export import export
+from profiling.commands.fits import fits
 from profiling.commands.laws import laws
 from profiling.commands.profile import profile
 from profiling.commands.repeat import repeat
+from profiling.commands.report import report
+from profiling.commands.runs import runs
 from profiling.commands.sweep import sweep
 from profiling.commands.version import show_version
 from profiling.doctor.command import doctor
@@ -33,7 +36,22 @@ def main() -> None:
             stream.reconfigure(errors="replace")
 
 
-for command in (sweep, check, profile, devices, doctor, self_test, export, laws, crossover, compare, repeat):
+for command in (
+    sweep,
+    check,
+    profile,
+    devices,
+    doctor,
+    self_test,
+    export,
+    report,
+    laws,
+    crossover,
+    fits,
+    compare,
+    repeat,
+    runs,
+):
     main.add_command(command)
 
 

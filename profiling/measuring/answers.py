@@ -21,6 +21,7 @@ from profiling.measuring.devices import UnavailableDevice, available_devices, fi
 from profiling.measuring.failures import failure
 from profiling.measuring.garbage import forget
 from profiling.measuring.one_after_other import time_one_after_other
+from profiling.measuring.one_call import try_call
 from profiling.measuring.operators import OperatorPass
 from profiling.measuring.passes import measure
 from profiling.measuring.planted_times import time_planted
@@ -46,6 +47,7 @@ class Answerer:
             "ceilings": self._ceilings,
             "time_planted": self._time_planted,
             "time_one_after_other": self._time_one_after_other,
+            "try_call": self._try_call,
             "operators": self._operators,
             "operator_trace": self._operator_trace,
         }
@@ -209,6 +211,10 @@ class Answerer:
             return {"path": str(self._operator_pass.write_trace(num_trace_calls))}
         except (OSError, ValueError) as error:
             return {"path": None, "reason": str(error)}
+
+    def _try_call(self, workload: dict[str, Any], contender: str, **how: Any) -> dict[str, Any]:
+        point = Workload.from_dict(workload)
+        return try_call(point, contender, find_device(point.device), say=self._say, **how)
 
 
 def _check_own(layer: str, point: Workload, options: dict[str, Any]) -> dict[str, Any]:

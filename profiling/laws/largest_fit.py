@@ -1,0 +1,267 @@
+"""The longest sequence that fits: searched by trying, each size in a process of its own, and told in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from profiling.child_process import ChildStopped, MeasuringError
+from profiling.costs import ELEMENT_BYTES, MIB, NUM_PROJECTIONS, call_flop
+from profiling.device_lock import DeviceBusy
+from profiling.estimate import call_seconds
+from profiling.laws.fit_search import OK, OOM, REFUSED, FitPlan, Tried, next_size, predicted_size
+from profiling.layers import inner_of
+from profiling.memory_estimate import CHILD_BASE_MIB, SCORE_COPIES, TOKEN_COPIES, TOKENS_PER_LAYER
+from profiling.runs import RunError
+from profiling.stopping import StopSwitch
+from profiling.units import format_duration, format_mib
+from profiling.workload import MAX_SIZE, Workload
+
+# Of the memory that is free: the rest is the system's, and everyone else's.
+SHARE_OF_FREE = 0.9
+# Of the room: a call that is guessed to need so little is safe, however wrong the guess.
+SAFE_SHARE = 0.02
+# A call that is guessed to take so long at most is a safe one to begin with, too.
+SAFE_SECONDS = 0.5
+# A layer and what it is copied from.
+WEIGHT_COPIES = 2.0
+# Calls that a size takes: the first one, and one whose memory is counted.
+CALLS_PER_SIZE = 2.5
+
+# Tries a size, and says what became of it.
+Trier = Callable[[int], Tried]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LargestFit:
+    """The longest sequence that fits, as far as it was searched.
+
+    Attributes:
+        contender: whose.
+        workload: all else; its seq_len means nothing.
+        tried: what became of each size, by size.
+        predicted: the size that was predicted beforehand; None where nothing was.
+        source: from what, in words.
+        law_predicted: the size that the memory law of the first sizes that ran predicts, before larger ones were tried.
+        room_mib, free_mib: what the process might take, of what was free; None where that is unknown.
+        stopped: why the search ended before its time; empty where it did not.
+        high: the longest sequence of interest.
+    """
+
+    contender: str
+    workload: Workload
+    tried: tuple[Tried, ...]
+    predicted: int | None
+    source: str
+    law_predicted: int | None = None
+    room_mib: float | None = None
+    free_mib: float | None = None
+    stopped: str = ""
+    high: int = MAX_SIZE
+
+    @property
+    def fits(self) -> int | None:
+        """The longest sequence that ran; None where none did."""
+        return max((each.size for each in self.tried if each.status == OK), default=None)
+
+    @property
+    def failed(self) -> Tried | None:
+        """The shortest longer one that did not run; None where none was tried."""
+        return next((each for each in self.tried if each.status != OK and each.size > (self.fits or 0)), None)
+
+
+def guessed_mib(workload: Workload, contender: str, heap: str) -> float:
+    """A guess at what a process takes for one contender's calls, beside what it has when torch is loaded.
+
+    The figures are those of `profiling.memory_estimate`, for one contender alone, without an oracle.
+    """
+    b, s, d, h = workload.batch_size, workload.seq_len, workload.d_model, workload.num_heads
+    elements = (TOKEN_COPIES[workload.mode] + TOKENS_PER_LAYER) * b * s * d + WEIGHT_COPIES * NUM_PROJECTIONS * d * d
+    if not inner_of(contender).endswith("-fused"):
+        elements += SCORE_COPIES[heap][workload.mode] * b * h * s * s
+    return elements * ELEMENT_BYTES[workload.dtype] / MIB
+
+
+def guessed_size(workload: Workload, contender: str, heap: str, room_mib: float, most: int = MAX_SIZE) -> int:
+    """The longest sequence, up to `most`, for which the guess stays within the room; 0 where it never does."""
+    return _longest(workload, most, lambda longer: guessed_mib(longer, contender, heap) <= room_mib)
+
+
+def safe_size(workload: Workload, contender: str, heap: str, room_mib: float) -> int:
+    """A sequence that takes little of the room and little time, however wrong both guesses are; 0 where none does."""
+    most = _longest(workload, MAX_SIZE, lambda longer: call_seconds(longer) <= SAFE_SECONDS)
+    return guessed_size(workload, contender, heap, SAFE_SHARE * room_mib, most)
+
+
+def _longest(workload: Workload, most: int, is_within: Callable[[Workload], bool]) -> int:
+    """The longest sequence, up to `most`, of which that holds; of longer ones it holds the less."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        longer = dataclasses.replace(workload, seq_len=middle)
+        low, high = (middle, high) if is_within(longer) else (low, middle - 1)
+    return low
+
+
+def room_of(free_mib: float | None) -> float | None:
+    """What a call may take of what is free, beside a process with torch loaded; None where that is unknown."""
+    return None if free_mib is None else max(0.0, SHARE_OF_FREE * free_mib - CHILD_BASE_MIB)
+
+
+def find_largest(
+    contender: str,
+    workload: Workload,
+    plan: FitPlan,
+    attempt: Trier,
+    *,
+    heap: str,
+    room_mib: float | None,
+    free_mib: float | None = None,
+    predicted: int | None = None,
+    source: str = "",
+    limit_s: float | None = None,
+    budget_s: float | None = None,
+    stop: StopSwitch | None = None,
+    on_tried: Callable[[Tried], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> LargestFit:
+    """Tries sizes until it is known what fits, the time is spent or someone asks to stop; then tells what is known.
+
+    Args:
+        contender, workload: what is tried; the workload's seq_len means nothing.
+        plan: what is searched, and how exactly.
+        attempt: tries a size.
+        heap: `pinned` or `as-is`, for the guess.
+        room_mib: what a process may take; None where that is unknown.
+        free_mib: of what; it is only told.
+        predicted: the size that something else predicts, such as a run's law, as `source` says.
+        source: from what; the guess of `memory_estimate` is taken where nothing is predicted.
+        limit_s: a size that would take longer, by the time of the one before, is not tried.
+        budget_s: seconds after which no further size is begun.
+        stop: a switch by which someone can end the search.
+        on_tried: told what became of each size.
+        clock: seconds; whatever moves in a test.
+    """
+    stop, began = stop or StopSwitch(), clock()
+    start = plan.low if room_mib is None else safe_size(workload, contender, heap, room_mib)
+    if predicted is None and room_mib is not None:
+        predicted = guessed_size(workload, contender, heap, room_mib)
+        source = "from its shapes"
+    tried: list[Tried] = []
+    law_predicted: int | None = None
+    ended = ""
+    while (size := next_size(tried, plan, start, room_mib)) is not None:
+        ended = _too_long(size, workload, tried, limit_s)
+        if not ended and budget_s is not None and clock() - began >= budget_s:
+            ended = f"the {budget_s:g} s for it were spent"
+        if ended:
+            break
+        try:
+            found = attempt(size)
+        except ChildStopped:
+            ended = stop.reason
+            break
+        except (MeasuringError, RunError, DeviceBusy) as error:
+            if not tried:
+                raise
+            ended = str(error)
+            break
+        tried.append(found)
+        on_tried(found)
+        if law_predicted is None:
+            law_predicted = predicted_size([each for each in tried if each.status == OK], room_mib)
+        if stop.is_requested():
+            ended = stop.reason
+            break
+    if not ended and len(tried) >= plan.max_sizes:
+        ended = f"the {plan.max_sizes} sizes that it may try were tried"
+    return LargestFit(
+        contender=contender,
+        workload=workload,
+        tried=tuple(sorted(tried, key=lambda each: each.size)),
+        predicted=predicted,
+        source=source,
+        law_predicted=law_predicted,
+        room_mib=room_mib,
+        free_mib=free_mib,
+        stopped=ended,
+        high=plan.high,
+    )
+
+
+def _too_long(size: int, workload: Workload, tried: list[Tried], limit_s: float | None) -> str:
+    """Why a size is not tried: by the operations it would take longer than a size may."""
+    timed = [each for each in tried if each.call_s]
+    if limit_s is None or not timed:
+        return ""
+    last = max(timed, key=lambda each: each.size)
+    more = call_flop(dataclasses.replace(workload, seq_len=size)) / call_flop(
+        dataclasses.replace(workload, seq_len=last.size)
+    )
+    seconds = (last.call_s or 0.0) * more * CALLS_PER_SIZE
+    if seconds <= limit_s:
+        return ""
+    return f"{size:,} would take about {format_duration(seconds)}, and a size may take {format_duration(limit_s)}"
+
+
+def largest_words(found: LargestFit) -> list[str]:
+    """The answer in a sentence, then what limits it, a sentence each."""
+    w = found.workload
+    at = f"batch {w.batch_size}, heads {w.num_heads}, d_model {w.d_model}"
+    at += "".join(
+        f", {word}" for word, is_so in (("training", w.mode == "training"), (w.dtype, w.dtype != "float32")) if is_so
+    )
+    predicted = "" if found.predicted is None else f" (predicted {found.predicted:,} {found.source})"
+    largest, failed = found.fits, found.failed
+    if largest is None:
+        worst = f": {tried_words(found.tried[0])}" if found.tried else ""
+        said = [f"{found.contender} was not seen to fit at any seq_len at {at}{predicted}{worst}"]
+    else:
+        ran = tried_words(next(each for each in found.tried if each.size == largest))
+        if failed is not None and failed.status in (OOM, REFUSED):
+            said = [
+                f"{found.contender} fits up to seq_len {largest:,} at {at}{predicted}: {ran}, {tried_words(failed)}"
+            ]
+        else:
+            said = [f"{found.contender} fits at least up to seq_len {largest:,} at {at}{predicted}: {ran}"]
+            if failed is not None:
+                said.append(f"memory did not end it: {tried_words(failed)}")
+            elif largest >= found.high and not found.stopped:
+                said.append("that is the longest that was asked for")
+    if found.law_predicted is not None:
+        said.append(f"the memory law of the first sizes that ran predicts {found.law_predicted:,}")
+    if found.room_mib is not None and found.free_mib is not None:
+        said.append(f"a call might take {format_mib(found.room_mib)} of {format_mib(found.free_mib)} free")
+    strange = [each for each in found.tried if each.status != OK and each.size < (largest or 0)]
+    if strange:
+        said.append("and yet " + "; ".join(tried_words(each) for each in strange))
+    if found.stopped:
+        said.append(f"the search ended early: {found.stopped}")
+    return said
+
+
+def tried_words(tried: Tried) -> str:
+    """What became of one size: `11,264 ran (its call held 4.2 GiB)`, `11,776 ran out of memory (asked for …)`."""
+    if tried.status == OK:
+        held = "" if tried.peak_mib is None else f" (its call held {format_mib(tried.peak_mib)})"
+        return f"{tried.size:,} ran{held}"
+    if tried.status == OOM:
+        # After the size that was asked for, the row's reason goes on with what torch raised.
+        asked = tried.reason.partition(": ")[0] if tried.reason.startswith("asked for") else tried.reason
+        return f"{tried.size:,} ran out of memory ({asked})"
+    if tried.status == REFUSED:
+        return f"{tried.size:,} was not tried ({tried.reason})"
+    return f"{tried.size:,} did not run: {tried.status}: {tried.reason}"
+
+
+def largest_dict(found: LargestFit) -> dict[str, Any]:
+    """The answer for JSON."""
+    return {
+        **{"contender": found.contender, "fits": found.fits, "words": largest_words(found)},
+        "workload": {name: value for name, value in found.workload.to_dict().items() if name != "seq_len"},
+        **{"predicted": found.predicted, "predicted_from": found.source or None, "law_predicted": found.law_predicted},
+        **{"room_mib": found.room_mib, "free_mib": found.free_mib, "stopped": found.stopped or None},
+        "tried": [dataclasses.asdict(each) for each in found.tried],
+    }
