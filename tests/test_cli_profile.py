@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from made_up_operators import made_up, made_up_profile, timed
-from own_layers import write_layer
+from own_layers import RIGHT, write_layer
 
 from profiling.child_process import ChildDied, ChildStopped
 from profiling.cli import main
@@ -57,22 +57,49 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return script
 
 
+# Dies once it is profiled: after its check and the calls that warm it up.
+DIES_LATE = (
+    RIGHT
+    + """
+import os, signal
+from torch.autograd import _profiler_enabled
+
+class Dies(Right):
+    def forward(self, x):
+        if _profiler_enabled():
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().forward(x)
+"""
+)
+
+
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    trace = tmp_path_factory.mktemp("trace") / "t.json"
-    return profile("--iterations", "2", "--trace", trace, "--json"), trace
+    folder = tmp_path_factory.mktemp("trace")
+    dies = f"{write_layer(folder, text=DIES_LATE)}:Dies"
+    names = ("--contenders", f"custom,official,{dies}")
+    return profile(*names, "--iterations", "2", "--trace", folder / "t.json", "--json"), folder / "t.json"
+
+
+def test_a_layer_that_dies_as_it_is_profiled_says_so_and_nothing_else(real: tuple[Result, Path]) -> None:
+    done, _ = real
+    assert done.exit_code == 1, done.output
+    dies = told(done)["contenders"][2]
+    assert (dies["status"], dies["total_ms"], dies["roles"], dies["adds_up"]) == ("crashed", None, [], None)
+    assert dies["status_reason"].startswith("ended by signal 11 (SIGSEGV), at mine.py, line ")
+    assert dies["status_reason"].endswith(", in operators")
+    assert "last words" not in dies["status_reason"], "the profiler's own are none of its"
 
 
 def test_a_real_profile_adds_up_and_is_one_object(real: tuple[Result, Path]) -> None:
-    done, _ = real
-    assert done.exit_code == 0, done.output
-    answer = told(done)
+    answer = told(real[0])
     assert answer["workload"]["seq_len"] == 7
-    assert [(each["contender"], each["status"], each["adds_up"]) for each in answer["contenders"]] == [
+    measured = answer["contenders"][:2]
+    assert [(each["contender"], each["status"], each["adds_up"]) for each in measured] == [
         ("custom", "ok", True),
         ("official", "ok", True),
     ]
-    for each in answer["contenders"]:
+    for each in measured:
         assert sum(role["self_ms"] for role in each["roles"]) == pytest.approx(each["total_ms"])
         assert sum(role["share"] for role in each["roles"]) == pytest.approx(1.0)
         assert {"projections", "scores", "softmax", "weighted sum", "output projection"} <= {
