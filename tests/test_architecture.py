@@ -27,6 +27,7 @@ PRINTERS = {
     "profiling/commands/crossover.py",
     "profiling/commands/fits.py",
     "profiling/commands/profile.py",
+    "profiling/commands/runs.py",
     "profiling/commands/version.py",
     "profiling/doctor/command.py",
     "profiling/exits.py",
