@@ -66,7 +66,7 @@ def test_a_slower_machine_is_no_slower_layer(results: Path) -> None:
     assert own(found)["verdict"].tolist() == ["same", "same"]
     assert (own(found)["latency_ratio"] > 1.25).all()
     assert found.machine is not None
-    assert "took 1.296 times as long in NEW (1.293 to 1.298 over 2 rows)" in found.machine
+    assert "took 1.295 times as long in NEW (1.293 to 1.298 over 2 rows)" in found.machine
     yardsticks = found.rows[found.rows["is_yardstick"]]
     assert yardsticks["verdict"].tolist() == ["unsure", "unsure"]
     assert not len(found.regressions)
@@ -187,7 +187,9 @@ def test_memory_is_compared_byte_by_byte(results: Path, tmp_path: Path) -> None:
 
 def test_an_edited_source_is_told(results: Path, tmp_path: Path) -> None:
     edited = planted_run(tmp_path / "edited", cells={("custom", 1): {"source_hash": "another"}})
-    assert own(compare(results / "first", edited))["source_changed"].tolist() == [True, False]
+    found = compare(results / "first", edited)
+    assert own(found)["source_changed"].tolist() == [True, False]
+    assert "not of the same source in BASE and NEW: custom" in found.notes
 
 
 # -- coverage and means ---

@@ -215,6 +215,9 @@ def _notes(rows: pd.DataFrame, differences: Sequence[Difference], fail_above: fl
     untold = [each.field for each in differences if each.field in SERIOUS and not each.is_serious]
     if untold:
         notes.append(f"one side does not tell its {', '.join(untold)}: whether that is the same nobody knows")
+    edited = rows.loc[rows["source_changed"].fillna(False), "contender"].unique().tolist()
+    if edited:
+        notes.append(f"not of the same source in BASE and NEW: {', '.join(short_names(edited).values())}")
     judged = rows[~rows["is_yardstick"]]
     num_provisional = int(judged["verdict"].eq("provisional").sum())
     if num_provisional:
@@ -226,6 +229,6 @@ def _notes(rows: pd.DataFrame, differences: Sequence[Difference], fail_above: fl
     if len(widths) and float(widths.median()) > 100 * fail_above:
         notes.append(
             f"half of the intervals reach more than {float(widths.median()):.1f} % either way, so a slow-down of "
-            f"{fail_above:.1%} would mostly pass unseen: more replicates, a longer --time-budget, or --threads 1"
+            f"{fail_above:.1%} would mostly pass unseen: more replicates, a longer --time-budget or a quieter machine"
         )
     return notes

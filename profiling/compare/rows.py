@@ -63,6 +63,9 @@ def compare_rows(base: Side, new: Side, *, fail_above: float) -> pd.DataFrame:
         cells.append(row | {"is_regression": bool(said), "regression": "; ".join(said) or None})
     found: dict[str, list[Any]] = {name: [row[name] for row in cells] for name in (cells[0] if cells else {})}
     found |= _ratios("latency", latency, sign=1.0) | _ratios("speedup", relative, sign=-1.0)
+    # One bad replicate moves a mean by a lot, and the medians that are shown beside it not at all.
+    medians = [_floats(both, f"latency_median_ms_{side}") for side in ("base", "new")]
+    found["latency_ratio"] = np.where(is_measured, medians[1] / medians[0], np.nan).tolist()
     found |= {name: both[column].tolist() for name, column in _COPIED.items()}
     return pd.DataFrame({column.name: _typed(found, column, len(both)) for column in COMPARED_COLUMNS})
 

@@ -101,6 +101,8 @@ def _verdict(row: Row) -> Text:
 
 def _change(row: Row) -> str:
     change, low, high = (row[f"change_{end}percent"] for end in ("", "low_", "high_"))
+    if row["is_yardstick"] and row["latency_ratio"] is not None:
+        return f"{100 * (row['latency_ratio'] - 1):+.1f} %*"
     if change is None:
         return ""
     mark = "*" if row["measure"] == "latency" else ""
