@@ -144,6 +144,32 @@ def test_a_kernel_that_does_all_is_compared_with_the_three_together() -> None:
     assert not any("spends" in each and "in softmax" in each for each in words)
 
 
+def test_a_dearer_kernel_that_does_all_is_said_to_be_one() -> None:
+    dear = dataclasses.replace(
+        FUSED, operators=tuple(dataclasses.replace(each, self_ns=3 * each.self_ns) for each in FUSED.operators)
+    )
+    dear = dataclasses.replace(dear, total_ns=3 * FUSED.total_ns)
+    assert "official-fused spends 260 µs more in scores, softmax and weighted sum, all in one kernel" in (
+        difference_words(CUSTOM, dear)
+    )
+
+
+def test_generated_kernels_are_counted_not_named() -> None:
+    kernels = [timed(f"cpp_fused_{name}", "compiled kernel", 30) for name in ("clone_0", "_softmax_1")]
+    one = made_up("compiled:custom", timed("mm", "projections", 100), *kernels)
+    other = made_up("official", timed("mm", "projections", 100))
+    assert difference_words(one, other) == [
+        "compiled:custom spends 60.0 µs more in compiled kernel: 2 compiled kernel calls that official does not make"
+    ]
+
+
+def test_products_of_a_compiled_backward_are_said_to_be_told_by_order() -> None:
+    training = [timed("mm", "projections", 30, is_backward=True)]
+    compiled, plain = (report_lines(made_up_profile(made_up(n, *training))) for n in ("compiled:custom", "custom"))
+    assert any("by order alone" in line for line in compiled)
+    assert not any("by order alone" in line for line in plain)
+
+
 def test_layers_alike_are_said_to_be() -> None:
     assert difference_words(CUSTOM, dataclasses.replace(CUSTOM, contender="official")) == [
         "custom and official spend their time alike: no role differs by more than 2% of a call"

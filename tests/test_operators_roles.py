@@ -82,6 +82,13 @@ def test_what_stands_around_the_softmax_belongs_to_scores_or_softmax() -> None:
     ]
 
 
+def test_a_mask_that_is_made_beforehand_belongs_to_what_it_is_for() -> None:
+    kernel = ("aten::_scaled_dot_product_flash_attention_for_cpu", (3, 2, 7, 5))
+    mask = ("aten::triu_", (7, 7))
+    assert roles_in_order(PROJECTION, mask, *ATTENTION[1:])[1] == "scores"
+    assert roles_in_order(PROJECTION, mask, kernel, OUTPUT)[1] == "fused attention"
+
+
 def test_a_bias_belongs_to_its_projection() -> None:
     told = roles_in_order(PROJECTION, ("aten::add_", (21, 30), (30,)), *ATTENTION[1:], ("aten::add_", (21, 10), (10,)))
     assert (told[1], told[-1]) == ("projections", "output projection")

@@ -36,7 +36,7 @@ def main(marker: Path) -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(marker.parent / "compiled")
     # So do the temporary files of a compiler, or of a layer, that is ended in the middle.
     os.environ["TMPDIR"] = str(marker.parent)
-    # Torch's profiler says on standard error that it begins and ends: they would be the last words of a layer that dies.
+    # Torch's profiler says on standard error that it begins and ends: no last words of a layer that dies.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     requests, answers = _private_descriptors()
     faulthandler.enable(all_threads=False)  # where a signal came is part of the reason

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from profiling.operators.kinds import short
 from profiling.operators.landmarks import FUSED_ROLE, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM
 from profiling.operators.result import ContenderProfile, OperatorProfile, RoleTime
-from profiling.operators.roles import FRAMEWORK_ROLE, ROLES, OperatorTime, label_of
+from profiling.operators.roles import COMPILED_ROLE, FRAMEWORK_ROLE, ROLES, OperatorTime, label_of
 from profiling.units import format_time
 from profiling.wording import short_names
 
@@ -175,8 +175,7 @@ def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, na
     subject, rival = names[more.contender], names[less.contender]
     said = f"{subject} spends {format_time(abs(pair.difference_ms) / 1e3)} more in {pair.label}"
     if pair.role == ATTENTION and more.is_fused != less.is_fused:
-        fused = names[(more if more.is_fused else less).contender]
-        return f"{said}, which {fused} does in one kernel"
+        return f"{said}, all in one kernel" if more.is_fused else f"{said}, which {rival} does in one kernel"
     doubt = "" if pair.is_clear else ", and no more than single calls vary: not certain"
     if pair.role == FRAMEWORK_ROLE:
         return (
@@ -217,8 +216,10 @@ def _by_name(role: RoleTime | None, num_calls: int) -> dict[str, tuple[float, fl
     sums: dict[str, tuple[float, float]] = {}
     operators: tuple[OperatorTime, ...] = role.operators if role is not None else ()
     for each in operators:
-        calls, ms = sums.get(short(each.name), (0.0, 0.0))
-        sums[short(each.name)] = (calls + each.num_calls / num_calls, ms + each.self_ns / num_calls / 1e6)
+        # What a compiler generates has names as long as what it does.
+        name = COMPILED_ROLE if each.role == COMPILED_ROLE else short(each.name)
+        calls, ms = sums.get(name, (0.0, 0.0))
+        sums[name] = (calls + each.num_calls / num_calls, ms + each.self_ns / num_calls / 1e6)
     return sums
 
 

@@ -46,6 +46,7 @@ _LAYOUTS = {
 }
 ADDITIONS = {"add", "add_", "sub", "sub_"}
 SCALINGS = {"mul", "mul_", "div", "div_", "true_divide", "multiply", "divide"}
+MASKINGS = {"triu", "triu_", "tril", "tril_", "masked_fill", "masked_fill_", "where", "logical_not", "bitwise_not"}
 # With which a softmax written by hand begins.
 REDUCTIONS = {"amax", "max", "sub", "sub_", "logsumexp", "sum", "nan_to_num"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from profiling.layers import is_compiled
 from profiling.operators.comparison import align, difference_words
 from profiling.operators.landmarks import FUSED_ROLE, OTHER_ROLE
 from profiling.operators.result import ContenderProfile, OperatorProfile, RoleTime
@@ -87,7 +88,7 @@ def _table(measured: Sequence[ContenderProfile], names: Mapping[str, str]) -> li
         cells = "".join(f"{_cells(each, has_device=has_device):>{width + 2}}" for each in found)
         lines.append(f"{label_of(role, is_backward):{LABEL_WIDTH}}{cells}{_difference(found) if is_pair else ''}")
     total = "".join(f"{f'{each.total_ms:9.3f} {1:7.1%}' + ' ' * (len(head) - 17):>{width + 2}}" for each in measured)
-    return [*lines, f"{'profiled call':{LABEL_WIDTH}}{total}".rstrip()]
+    return [line.rstrip() for line in (*lines, f"{'profiled call':{LABEL_WIDTH}}{total}")]
 
 
 def _cells(role: RoleTime | None, *, has_device: bool) -> str:
@@ -108,6 +109,8 @@ def _notes(profile: ContenderProfile, name: str) -> list[str]:
         notes.append(f"warning: {name} is {profile.check_verdict}: it does not do the same work")
     if profile.warnings:
         notes.append(f"warning: {name}: {one_line(profile.warnings, REASON_WIDTH)}")
+    if is_compiled(profile.contender) and any(role.is_backward for role in profile.roles()):
+        notes.append(f"{name}: a compiler may move products of the backward pass; their roles are told by order alone")
     for role in profile.roles():
         if role.role == FUSED_ROLE and not role.is_backward:
             kernel = f" ({profile.kernel})" if profile.kernel else ""

@@ -18,6 +18,7 @@ from profiling.operators.kinds import (
     FRAMEWORK,
     FUSED,
     LAYOUT,
+    MASKINGS,
     OTHER,
     PRODUCT,
     REDUCTIONS,
@@ -177,7 +178,7 @@ def _role_by_place(operator: Node, before: str, after: Landmark | None) -> str:
         return SOFTMAX_ROLE
     if is_bias and before in (PROJECTIONS, OUTPUT):
         return before
-    if is_scaling and next_role in (SCORES, FUSED_ROLE):
+    if (is_scaling or word in MASKINGS) and next_role in (SCORES, FUSED_ROLE):
         return next_role
     # Products as sums of elementwise ones leave no product between.
     if before == PROJECTIONS and next_role == SOFTMAX_ROLE:
