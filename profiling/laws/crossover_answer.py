@@ -134,8 +134,8 @@ def _answer(found: Crossover) -> str:
         )
     certain = ", ".join(f"{probe.size:,}" for probe in found.told)
     return (
-        f"a crossover cannot be told: {found.winner} is faster at {axis} {certain}, and within noise at {at}; "
-        f"{_all(found)}"
+        f"where one overtakes the other cannot be told: {found.winner} is faster at {axis} {certain}, and both are "
+        f"within noise at {at}; {_all(found)}"
     )
 
 
