@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from compared_runs import planted_run
 from made_up_runs import make_row, write_run
 
 from profiling.cli import main
+from profiling.compare import comparing
 from profiling.compare.comparing import compare_runs
+from profiling.compare.sides import read_side
 from profiling.compare.text import MAX_ROWS, closing_lines, table_of, worst_first
 from profiling.settings import SweepSettings
 from profiling.table import write_report
@@ -29,10 +32,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+# What was read once is not read again: these tests hold the same few runs against each other.
+read_once = functools.lru_cache(read_side)
+
+
 @pytest.fixture(autouse=True)
 def in_results(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHA_BENCH_RESULTS", str(results))
     monkeypatch.chdir(results.parent)
+    monkeypatch.setattr(comparing, "read_side", read_once)
 
 
 def compare(*arguments: object) -> Result:
