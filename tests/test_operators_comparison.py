@@ -190,6 +190,26 @@ def test_a_difference_within_the_spread_of_calls_is_not_certain(theirs: list[int
     assert words.endswith("not certain") is not is_certain
 
 
+def test_a_call_in_place_is_no_other_call() -> None:
+    one = made_up("custom", timed("bmm", "scores", 100), timed("mul_", "scores", 50))
+    other = made_up("official", timed("bmm", "scores", 100), timed("mul", "scores", 20))
+    assert difference_words(one, other) == ["custom spends 30.0 µs more in scores, in the same calls"]
+
+
+def test_views_explain_a_difference_only_where_nothing_else_does_and_it_is_certain() -> None:
+    def layer(name: str, views: int, self_us: int, *times: int, clones: int = 0) -> ContenderProfile:
+        copies = [timed("clone", COPIES, 40, clones)] * bool(clones)
+        return made_up(name, timed("view", COPIES, self_us, views), *copies, role_ns={COPIES: times})
+
+    few = layer("official", 3, 100, 99_000, 100_000, 101_000)
+    (certain,) = difference_words(layer("custom", 9, 200, 198_000, 200_000, 202_000), few)
+    assert certain == "custom spends 100 µs more in copies and layout: 9 view calls instead of 3"
+    (doubtful,) = difference_words(layer("custom", 9, 200, 90_000, 100_000, 410_000), few)
+    assert doubtful.startswith("custom spends 100 µs more in copies and layout, in the same calls")
+    (copied,) = difference_words(layer("custom", 9, 200, 238_000, 240_000, 242_000, clones=2), few)
+    assert copied.endswith(": 2 clone calls that official does not make")
+
+
 def test_overhead_is_told_with_the_number_of_operators() -> None:
     slow = made_up("custom", timed("mm", "projections", 400, 30), timed("outside", OUTSIDE, 200))
     quick = made_up("official", timed("mm", "projections", 400, 11), timed("outside", OUTSIDE, 100))

@@ -182,8 +182,8 @@ def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, na
             f"{said}: Python and dispatch around {_num_operators(more):,.0f} operators a call, "
             f"{_num_operators(less):,.0f} in {rival}{doubt}"
         )
-    reasons = _more_calls(spent, saved, more, less, rival, abs(pair.difference_ms))
-    return f"{said}: {reasons}" if reasons else f"{said}, in the same calls{doubt}"
+    reasons = _more_calls(spent, saved, more, less, rival, abs(pair.difference_ms), with_views=pair.is_clear)
+    return f"{said}: {reasons}{doubt}" if reasons else f"{said}, in the same calls{doubt}"
 
 
 def _more_calls(
@@ -193,6 +193,8 @@ def _more_calls(
     less: ContenderProfile,
     rival: str,
     difference_ms: float,
+    *,
+    with_views: bool,
 ) -> str:
     """The calls that the dearer one makes more often, those that take longest first; views only if nothing else."""
     ours, theirs = _by_name(spent, more.num_calls), _by_name(saved, less.num_calls)
@@ -200,7 +202,7 @@ def _more_calls(
     found = [name for name in ours if extra[name] > 1e-9]
     gains = {name: ours[name][1] - theirs.get(name, (0.0, 0.0))[1] for name in found}
     dear = [name for name in found if gains[name] >= _WORTH_NAMING * difference_ms]
-    dear = [name for name in dear if name not in _VIEWS] or dear
+    dear = [name for name in dear if name not in _VIEWS] or (dear if with_views else [])
     dear.sort(key=lambda name: -gains[name])
     said = []
     for name in dear[:_MAX_NAMED]:
@@ -212,12 +214,12 @@ def _more_calls(
 
 
 def _by_name(role: RoleTime | None, num_calls: int) -> dict[str, tuple[float, float]]:
-    """Operator → calls and ms of its own, per call of the layer; `mul` and `mul_` are told apart."""
+    """Operator → calls and ms of its own, per call of the layer; one that works in place counts as the other one."""
     sums: dict[str, tuple[float, float]] = {}
     operators: tuple[OperatorTime, ...] = role.operators if role is not None else ()
     for each in operators:
         # What a compiler generates has names as long as what it does.
-        name = COMPILED_ROLE if each.role == COMPILED_ROLE else short(each.name)
+        name = COMPILED_ROLE if each.role == COMPILED_ROLE else short(each.name).removesuffix("_")
         calls, ms = sums.get(name, (0.0, 0.0))
         sums[name] = (calls + each.num_calls / num_calls, ms + each.self_ns / num_calls / 1e6)
     return sums
