@@ -277,6 +277,51 @@ def test_the_search_always_ends_within_its_sizes() -> None:
         assert len(found.probes) <= PLAN.max_sizes
 
 
+def test_a_layer_against_a_copy_of_itself_seldom_seems_to_cross() -> None:
+    rng = np.random.default_rng(4)
+    crossed = claimed = 0
+    for _ in range(60):
+
+        def measure(step: Step) -> tuple[list[Probe], Path | None]:
+            drawn = [np.exp(rng.normal(0, 0.02, (2, step.replicates))) for _ in step.sizes]
+            found = [
+                Probe(size=size, ratios=tuple(map(float, two[0])), clones=tuple(map(float, two[1])))
+                for size, two in zip(step.sizes, drawn, strict=True)
+            ]
+            return found, None
+
+        found = search("a", "b", "seq_len", PLAN, measure)
+        crossed += found.kind == "from"
+        claimed += len(found.told)
+    assert crossed <= 1
+    assert claimed <= 6  # of 300 sizes and more
+
+
+def test_a_noisy_crossover_is_bracketed_by_what_is_told() -> None:
+    rng = np.random.default_rng(8)
+    right = told = 0
+    for _ in range(40):
+
+        def measure(step: Step) -> tuple[list[Probe], Path | None]:
+            noise = [np.exp(rng.normal(0, 0.02, (2, step.replicates))) for _ in step.sizes]
+            return [
+                Probe(
+                    size=size,
+                    ratios=tuple(float(each) * (size / 700) ** 0.5 for each in two[0]),
+                    clones=tuple(map(float, two[1])),
+                )
+                for size, two in zip(step.sizes, noise, strict=True)
+            ], None
+
+        found = search("a", "b", "seq_len", PLAN, measure)
+        if found.kind == "from":
+            told += 1
+            before, after = found.changes[-1]
+            right += before.size < 700 < after.size and after.size <= 3 * before.size
+    assert told >= 38
+    assert right >= told - 2
+
+
 def test_head_counts_are_chosen_from_those_that_divide_the_width() -> None:
     choices = (1, 2, 4, 8, 16, 32, 64)
     found = find(Machine(lambda size: size / 6), Plan(low=1, high=64, choices=choices))

@@ -141,6 +141,7 @@ def test_a_child_that_dies_is_an_answer(trying: type[FakeChild]) -> None:
     ("contender", "grid", "words"),
     [
         ("nobody", GRID, "contenders must be among"),
+        ("compiled:custom", GRID, "contender must be a layer as it is, such as custom, not 'compiled:custom'"),
         ("no/such.py:Mine", GRID, "there is no file no/such.py"),
         ("custom", Grid(batch_size=(1,), seq_len=(64,), num_heads=(4,), d_model=6), "d_model 6 is not divisible"),
     ],

@@ -13,16 +13,14 @@ from made_up_runs import make_workload
 from profiling.child_process import ChildStopped, MeasuringError
 from profiling.estimate import call_seconds
 from profiling.laws.fit_search import FitPlan, Tried, next_size, predicted_size
+from profiling.laws.fit_words import largest_dict, largest_words, tried_words
 from profiling.laws.largest_fit import (
     LargestFit,
     find_largest,
     guessed_mib,
     guessed_size,
-    largest_dict,
-    largest_words,
     room_of,
     safe_size,
-    tried_words,
 )
 from profiling.memory_estimate import CHILD_BASE_MIB
 from profiling.stopping import StopSwitch

@@ -46,7 +46,7 @@ def fits(contender: str, as_json: bool, **texts: Any) -> None:
     """
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
-    from profiling.laws.largest_fit import largest_dict, largest_words
+    from profiling.laws.fit_words import largest_dict, largest_words
     from profiling.runs import RunError
     from profiling.stopping import StopSwitch
     from profiling.workload import GridError
@@ -72,7 +72,8 @@ def fits(contender: str, as_json: bool, **texts: Any) -> None:
 
 def _search(contender: str, texts: dict[str, Any], stop: StopSwitch) -> LargestFit:
     from profiling.laws.fit_trying import ChildTrier
-    from profiling.laws.largest_fit import find_largest, tried_words
+    from profiling.laws.fit_words import tried_words
+    from profiling.laws.largest_fit import find_largest
     from profiling.parsing import parse_scale, parse_seconds
     from profiling.settings import HEAPS, require_seconds
     from profiling.workload import Grid, GridError

@@ -16,9 +16,10 @@ from profiling.laws.fit_search import REFUSED, Tried
 from profiling.laws.growth import MEMORY, laws_of
 from profiling.laws.largest_fit import WEIGHT_COPIES, guessed_mib, room_of
 from profiling.laws.law_words import fixed_words
-from profiling.layers import find_layer, is_layer
+from profiling.layers import find_layer, inner_of, is_compiled, is_layer
 from profiling.measurer import CHILD_START_LIMIT_S
 from profiling.memory_estimate import TOKENS_PER_LAYER, free_memory_mib
+from profiling.quoted import quoted
 from profiling.settings import reference_of
 from profiling.stopping import StopSwitch
 from profiling.table import load_run
@@ -62,6 +63,11 @@ class ChildTrier:
         on_wait: Callable[[Owner], None] | None = None,
     ) -> None:
         reference_of(contender)
+        if is_compiled(contender):
+            raise GridError(
+                f"contender must be a layer as it is, such as {inner_of(contender)}, not {quoted(contender)}: "
+                "each length would be compiled anew, and a compiler takes memory of its own"
+            )
         self._layer = find_layer(contender).spec if is_layer(contender) else None
         self._contender, self._grid, self._heap = contender, grid, heap
         self._limit_s, self._anyway, self._on_wait = limit_s, anyway, on_wait

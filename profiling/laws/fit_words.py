@@ -1,0 +1,71 @@
+"""The longest sequence that fits, in words and as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from profiling.laws.fit_search import OK, OOM, REFUSED, Tried
+from profiling.laws.largest_fit import LargestFit
+from profiling.units import format_mib
+
+
+def largest_words(found: LargestFit) -> list[str]:
+    """The answer in a sentence, then what limits it, a sentence each."""
+    w = found.workload
+    at = f"batch {w.batch_size}, heads {w.num_heads}, d_model {w.d_model}"
+    at += "".join(
+        f", {word}" for word, is_so in (("training", w.mode == "training"), (w.dtype, w.dtype != "float32")) if is_so
+    )
+    predicted = "" if found.predicted is None else f" (predicted {found.predicted:,} {found.source})"
+    largest, failed = found.fits, found.failed
+    if largest is None:
+        worst = f": {tried_words(found.tried[0])}" if found.tried else ""
+        said = [f"{found.contender} was not seen to fit at any seq_len at {at}{predicted}{worst}"]
+    else:
+        ran = tried_words(next(each for each in found.tried if each.size == largest))
+        if failed is not None and failed.status in (OOM, REFUSED):
+            said = [
+                f"{found.contender} fits up to seq_len {largest:,} at {at}{predicted}: {ran}, {tried_words(failed)}"
+            ]
+        else:
+            said = [f"{found.contender} fits at least up to seq_len {largest:,} at {at}{predicted}: {ran}"]
+            if failed is not None:
+                said.append(f"memory did not end it: {tried_words(failed)}")
+            elif largest >= found.high and not found.stopped:
+                said.append("that is the longest that was asked for")
+    if found.law_predicted is not None:
+        said.append(f"the memory law of the first sizes that ran predicts {found.law_predicted:,}")
+    if found.room_mib is not None and found.free_mib is not None:
+        said.append(f"a call might take {format_mib(found.room_mib)} of {format_mib(found.free_mib)} free")
+    strange = [each for each in found.tried if each.status != OK and each.size < (largest or 0)]
+    if strange:
+        said.append("and yet " + "; ".join(tried_words(each) for each in strange))
+    if found.stopped:
+        said.append(f"the search ended early: {found.stopped}")
+    return said
+
+
+def tried_words(tried: Tried) -> str:
+    """What became of one size: `11,264 ran (its call held 4.2 GiB)`, `11,776 ran out of memory (asked for …)`."""
+    if tried.status == OK:
+        held = "" if tried.peak_mib is None else f" (its call held {format_mib(tried.peak_mib)})"
+        return f"{tried.size:,} ran{held}"
+    if tried.status == OOM:
+        # After the size that was asked for, the row's reason goes on with what torch raised.
+        asked = tried.reason.partition(": ")[0] if tried.reason.startswith("asked for") else tried.reason
+        return f"{tried.size:,} ran out of memory ({asked})"
+    if tried.status == REFUSED:
+        return f"{tried.size:,} was not tried ({tried.reason})"
+    return f"{tried.size:,} did not run: {tried.status}: {tried.reason}"
+
+
+def largest_dict(found: LargestFit) -> dict[str, Any]:
+    """The answer for JSON."""
+    return {
+        **{"contender": found.contender, "fits": found.fits, "words": largest_words(found)},
+        "workload": {name: value for name, value in found.workload.to_dict().items() if name != "seq_len"},
+        **{"predicted": found.predicted, "predicted_from": found.source or None, "law_predicted": found.law_predicted},
+        **{"room_mib": found.room_mib, "free_mib": found.free_mib, "stopped": found.stopped or None},
+        "tried": [dataclasses.asdict(each) for each in found.tried],
+    }
