@@ -148,6 +148,76 @@ def test_order_tells_the_roles_whatever_sizes_coincide(batch: int, seq_len: int,
     assert told == [*["projections"] * 3, "scores", "softmax", "weighted sum", "output projection"]
 
 
+# Sequences of 5, two heads of 5: projections of a head, scores and weighted sums have as many elements.
+SQUARE = Shapes(batch_size=3, seq_len=5, num_heads=2, d_model=10)
+HEAD_PROJECTION = (MM, (15, 10), (10, 5))
+HEAD_SCORES = ("aten::bmm", (3, 5, 5), (3, 5, 5))
+BOTH_SOFTMAXES = ("aten::_softmax", (3, 2, 5, 5))
+
+
+def test_projections_of_heads_between_their_scores_are_no_scores() -> None:
+    head = [HEAD_PROJECTION, HEAD_PROJECTION, HEAD_SCORES]
+    told = roles_in_order(
+        *head, *head, BOTH_SOFTMAXES, HEAD_SCORES, HEAD_SCORES, (MM, (15, 10), (10, 10)), shapes=SQUARE
+    )
+    assert told[:6] == ["projections", "projections", "scores"] * 2
+    assert told[7:] == ["weighted sum", "weighted sum", "output projection"]
+
+
+def test_values_of_heads_projected_between_their_sums_are_no_sums() -> None:
+    head = [HEAD_PROJECTION, HEAD_SCORES]
+    told = roles_in_order(
+        *[HEAD_PROJECTION] * 4,
+        *[HEAD_SCORES] * 2,
+        BOTH_SOFTMAXES,
+        *head,
+        *head,
+        (MM, (15, 10), (10, 10)),
+        shapes=SQUARE,
+    )
+    assert told[4:7] == ["scores", "scores", "softmax"]
+    assert told[7:] == [*["projections", "weighted sum"] * 2, "output projection"]
+
+
+def test_a_product_of_all_rows_is_not_taken_for_one_of_each_matrix() -> None:
+    one_head = Shapes(batch_size=2, seq_len=7, num_heads=1, d_model=7)
+    scores, late = ("aten::bmm", (2, 7, 7), (2, 7, 7)), (MM, (14, 7), (7, 7))
+    told = roles_in_order(late, late, scores, ("aten::_softmax", (2, 7, 7)), late, scores, late, shapes=one_head)
+    assert told[4:] == ["projections", "weighted sum", "output projection"]
+    told = roles_in_order(late, scores, late, ("aten::_softmax", (2, 7, 7)), scores, late, shapes=one_head)
+    assert told[1] == "scores"
+
+
+def test_what_follows_the_weighted_sum_is_of_it_only_on_the_way_to_the_output() -> None:
+    divide = ("aten::div", (6, 7, 5), (6, 7, 1))
+    assert roles_in_order(*ATTENTION[:4], divide, OUTPUT)[4] == "weighted sum"
+    assert roles_in_order(*ATTENTION[:4], divide)[4] == "other"
+
+
+def test_an_operator_that_begins_as_another_ends_is_not_within_it() -> None:
+    first, second = Event(name=MM, start_ns=10, end_ns=20), Event(name="aten::bmm", start_ns=20, end_ns=33)
+    call = one_call(Event(name=CALL, start_ns=10, end_ns=33), first, second)
+    assert [(root.name, root.self_ns) for root in call.roots] == [(MM, 10), ("aten::bmm", 13)]
+
+
+def test_of_two_that_begin_at_once_the_longer_one_holds_the_other() -> None:
+    inner, outer = Event(name=MM, start_ns=10, end_ns=20), Event(name="aten::linear", start_ns=10, end_ns=33)
+    (root,) = one_call(Event(name=CALL, start_ns=10, end_ns=33), inner, outer).roots
+    assert (root.name, root.self_ns, [child.name for child in root.children]) == ("aten::linear", 13, [MM])
+
+
+def test_a_backward_node_goes_by_its_name_where_two_operators_share_its_number() -> None:
+    call, *operators = in_a_row(*ATTENTION)
+    numbered = [
+        dataclasses.replace(each, sequence=5 if index in (1, 2) else -1) for index, each in enumerate(operators)
+    ]
+    node = Event(name="BmmBackward0", start_ns=call.end_ns, end_ns=call.end_ns + 9, sequence=5, is_node=True)
+    inner = Event(name="aten::bmm", start_ns=call.end_ns + 1, end_ns=call.end_ns + 8, shapes=((5, 5), (5, 5)))
+    whole = one_call(dataclasses.replace(call, end_ns=call.end_ns + 10), *numbered, node, inner)
+    (backward,) = (each for each in operator_times(whole, SHAPES) if each.is_backward and each.name == "aten::bmm")
+    assert backward.role == "scores"
+
+
 SIZES = [  # batch, seq_len, heads, d_model: all different; then S = D, S = E, D = E, S = D = E / 4
     *((3, 7, 2, 10), (3, 5, 2, 10), (2, 10, 2, 10), (3, 11, 1, 7), (2, 7, 1, 7), (2, 4, 4, 16)),
 ]

@@ -19,6 +19,9 @@ PROJECTIONS, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM, OUTPUT, FUSED_ROLE, OTHER_ROLE 
     *("projections", "scores", "softmax", "weighted sum", "output projection", "fused attention", "other"),
 )
 
+# Whether the sizes of a product are those of some role.
+Fits = Callable[[Sizes], bool]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shapes:
@@ -109,18 +112,9 @@ def _link(marks: list[Landmark], index: int, shapes: Shapes) -> None:
     size, batch = (math.prod(shape), math.prod(shape[:-2])) if shape else (None, None)
     before = [mark for mark in reversed(marks[:index]) if mark.kind == PRODUCT and not mark.role]
     after = [mark for mark in marks[index + 1 :] if mark.kind == PRODUCT and not mark.role]
-    narrow = shapes.head_dim if shapes.head_dim != shapes.d_model else None
-    # The surest sign first: as many products in one as the softmax has matrices, and heads' width.
-    scores = (
-        _taken(before, size, lambda s: (s.result,), lambda s: narrow in (None, s.k) and batch in (None, s.b))
-        or _taken(before, size, lambda s: (s.result,), lambda s: narrow in (None, s.k))
-        or _taken(before, size, lambda s: (s.result,), lambda _: True)
-    )
-    sums = (
-        _taken(after, size, lambda s: s.operands, lambda s: narrow in (None, s.n, s.m) and batch in (None, s.b))
-        or _taken(after, size, lambda s: s.operands, lambda s: narrow in (None, s.n, s.m))
-        or _taken(after, size, lambda s: s.operands, lambda _: True)
-    )
+    # The surest sign first: as many products in one as the softmax has matrices; then heads' width; then none.
+    scores = next(filter(None, (_taken(before, size, _results, fits) for fits in _score_signs(shapes, batch))), [])
+    sums = next(filter(None, (_taken(after, size, _operands, fits) for fits in _sum_signs(shapes, batch))), [])
     if anchor.kind != SOFTMAX and not (scores and sums):
         return
     # Compiled code keeps its own role: it may do more than the softmax.
@@ -130,11 +124,37 @@ def _link(marks: list[Landmark], index: int, shapes: Shapes) -> None:
             mark.role = role
 
 
+def _score_signs(shapes: Shapes, batch: int | None) -> tuple[Fits, ...]:
+    """Scores contract the width of a head, which a projection does only where there is one head."""
+    narrow = shapes.head_dim if shapes.head_dim != shapes.d_model else None
+    return (
+        lambda s: narrow in (None, s.k) and batch in (None, s.b),
+        lambda s: narrow in (None, s.k),
+        lambda _: True,
+    )
+
+
+def _sum_signs(shapes: Shapes, batch: int | None) -> tuple[Fits, ...]:
+    """A weighted sum makes the width of a head out of keys; a projection of the values makes it out of d_model."""
+    narrow = shapes.head_dim if shapes.head_dim != shapes.d_model else None
+    keys_may_be_as_many = shapes.seq_len == shapes.d_model
+    return (
+        lambda s: narrow in (None, s.n, s.m) and batch in (None, s.b),
+        lambda s: narrow in (None, s.n, s.m) and (s.k != shapes.d_model or keys_may_be_as_many),
+        lambda _: True,
+    )
+
+
+def _results(sizes: Sizes) -> tuple[int, ...]:
+    return (sizes.result,)
+
+
+def _operands(sizes: Sizes) -> tuple[int, ...]:
+    return sizes.operands
+
+
 def _taken(
-    marks: Sequence[Landmark],
-    size: int | None,
-    elements: Callable[[Sizes], tuple[int, ...]],
-    fits: Callable[[Sizes], bool],
+    marks: Sequence[Landmark], size: int | None, elements: Callable[[Sizes], tuple[int, ...]], fits: Fits
 ) -> list[Landmark]:
     """The nearest products whose elements add up to `size`, in whole parts; the nearest one where it is not known."""
     taken: list[Landmark] = []
@@ -145,14 +165,11 @@ def _taken(
         if left is None:
             return [mark]
         part = next((each for each in elements(mark.sizes) if each <= left and left % each == 0), None)
-        if part is None:
-            if taken:
-                break
-            continue
-        taken.append(mark)
-        left -= part
-        if left == 0:
-            return taken
+        if part is not None:
+            taken.append(mark)
+            left -= part
+            if left == 0:
+                return taken
     return []
 
 
