@@ -95,7 +95,15 @@ def test_rows_lost_or_wrong_are_left_out_and_counted(tmp_path: Path) -> None:
     assert found.exponent is not None
     assert found.exponent.value == pytest.approx(1.5)
     assert dict(found.left_out) == {"oom": 1, "check not passed": 1}
-    assert law_words(found).endswith("; 2 rows left out (1 oom, 1 check not passed)")
+    assert law_words(found).endswith("; 2 rows left out (1 check not passed, 1 oom)")
+
+
+def test_sizes_in_any_order_give_the_same_law(tmp_path: Path) -> None:
+    mixed = laws_of(planted(tmp_path / "mixed", seq_len=(768, 96, 1536, 384, 192)))
+    rising = laws_of(planted(tmp_path / "rising"))
+    for quantity in (TIME, MEMORY):
+        assert law(mixed, quantity).sizes == SIZES
+        assert law_words(law(mixed, quantity)) == law_words(law(rising, quantity))
 
 
 def test_memory_that_no_device_told_is_counted_and_not_taken_for_0(tmp_path: Path) -> None:

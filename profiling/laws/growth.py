@@ -7,6 +7,8 @@ grows wider: as the run's grid had it.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -145,7 +147,8 @@ def _series(table: pd.DataFrame, axis: str) -> Iterator[tuple[str, dict[str, Any
     shared = [name for name in Workload.__dataclass_fields__ if name != axis]
     if axis == "num_heads" and table["d_model"].nunique() > 1:  # a grid of fixed head_dim
         shared[shared.index("d_model")] = "head_dim"
-    for key, rows in table.groupby(["contender", *shared], sort=False, dropna=False):
+    needed = ["contender", "status", "check_verdict", axis, *shared, *COLUMNS.values()]
+    for key, rows in table[needed].groupby(["contender", *shared], sort=False, dropna=False):
         contender, *values = _plain(key)
         if rows[axis].nunique() > 1:
             yield str(contender), dict(zip(shared, values, strict=True)), rows
@@ -157,9 +160,8 @@ def _plain(key: Hashable) -> list[Any]:
 
 
 def _law(rows: pd.DataFrame, contender: str, quantity: str, axis: str, fixed: dict[str, Any]) -> Law:
-    good, left_out = _counted(rows, COLUMNS[quantity])
-    sizes = tuple(int(size) for size in good[axis])
-    values = tuple(float(value) for value in good[COLUMNS[quantity]])
+    points, left_out = _counted(rows, axis, COLUMNS[quantity])
+    sizes, values = tuple(size for size, _ in points), tuple(value for _, value in points)
     law = Law(
         contender=contender,
         quantity=quantity,
@@ -175,17 +177,21 @@ def _law(rows: pd.DataFrame, contender: str, quantity: str, axis: str, fixed: di
     return dataclasses.replace(law, score_copies=_score_copies(law))
 
 
-def _counted(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The rows that a law may rest on, by size; and why others are not among them."""
-    is_lost = rows["status"] != "ok"
-    is_wrong = ~is_lost & rows["check_verdict"].isin(FAILED).fillna(False)
-    is_empty = ~is_lost & ~is_wrong & ~(rows[column] > 0).fillna(False)
-    left_out = {str(status): int(count) for status, count in rows.loc[is_lost, "status"].value_counts().items()}
-    for reason, where in (("check not passed", is_wrong), ("not measured", is_empty)):
-        if where.any():
-            left_out[reason] = int(where.sum())
-    good = rows[~(is_lost | is_wrong | is_empty)]
-    return good, left_out
+def _counted(rows: pd.DataFrame, axis: str, column: str) -> tuple[list[tuple[int, float]], dict[str, int]]:
+    """The sizes that a law may rest on, rising, with their values; and why others are not among them → how many."""
+    points, left_out = [], Counter[str]()
+    # As lists: there may be thousands of series of a few rows each.
+    columns = (rows[name].tolist() for name in (axis, column, "status", "check_verdict"))
+    for size, value, status, verdict in zip(*columns, strict=True):
+        if status != "ok":
+            left_out[str(status)] += 1
+        elif not pd.isna(verdict) and verdict in FAILED:
+            left_out["check not passed"] += 1
+        elif pd.isna(value) or not 0 < value < math.inf:
+            left_out["not measured"] += 1
+        else:
+            points.append((int(size), float(value)))
+    return sorted(points), dict(left_out)
 
 
 def _expected(law: Law) -> float | None:
