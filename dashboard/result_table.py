@@ -13,15 +13,10 @@ from profiling.charts.claim_text import claims_difference
 from profiling.charts.metrics import counts_in_mean
 from profiling.charts.names import names_of
 from profiling.charts.palette import UNRELIABLE
+from profiling.charts.row_columns import column_order
 from profiling.columns import REPORT_COLUMNS, Column
 from profiling.table import without_formula
 
-# What is looked for first; the others follow in the report's order.
-FIRST = (
-    *("contender", "batch_size", "seq_len", "num_heads", "d_model", "latency_median_ms"),
-    *("speedup", "speedup_low", "speedup_high", "speed_verdict", "noise_floor", "check_verdict"),
-    *("max_abs_error", "peak_memory_mib", "reference", "status", "error_ratio"),
-)
 # Of more rows than this one page at a time is drawn: the browser would need seconds for all of them.
 PAGE_ROWS = 1_000
 # Sorted by the order of measurement, which is no column of the table.
@@ -69,12 +64,6 @@ def sorted_by(table: pd.DataFrame, column: str, *, descends: bool) -> pd.DataFra
     if column not in table:
         return table
     return table.sort_values(column, ascending=not descends, kind="stable", na_position="last")
-
-
-def column_order(table: pd.DataFrame) -> list[str]:
-    """The columns with something in them, those looked for first in front."""
-    rest = [column.name for column in REPORT_COLUMNS if column.name not in FIRST]
-    return [name for name in (*FIRST, *rest) if table[name].notna().any()]
 
 
 def _styled(shown: pd.DataFrame) -> Any:

@@ -27,6 +27,8 @@ PRINTERS = {
     "profiling/commands/crossover.py",
     "profiling/commands/fits.py",
     "profiling/commands/profile.py",
+    "profiling/commands/repeat.py",
+    "profiling/commands/report.py",
     "profiling/commands/runs.py",
     "profiling/commands/version.py",
     "profiling/doctor/command.py",

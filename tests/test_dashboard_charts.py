@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 from dashboard_samples import make_run, without_numbers
 
-from dashboard.result_table import column_order
+from profiling.charts.row_columns import column_order
 from profiling.charts.axes import (
     ALL_OTHERS,
     View,

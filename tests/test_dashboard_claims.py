@@ -8,8 +8,7 @@ import plotly.graph_objects as go
 import pytest
 from dashboard_samples import make_run
 
-from dashboard import method_text
-from profiling.charts import claim_text, headline_text
+from profiling.charts import claim_text, headline_text, method_text
 from profiling.charts.axes import View, panel_values, values_of
 from profiling.charts.formatting import percent
 from profiling.charts.headline_text import SPEED_RULES, claim_help, headline_caption

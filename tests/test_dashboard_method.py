@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import method_text
 from dashboard.views.method import column_table, warning_table
+from profiling.charts import method_text
 from profiling.columns import REPORT_COLUMNS, STATUSES
 from profiling.intervals import LEVEL
 from profiling.ratios import SMALLEST_CLAIM

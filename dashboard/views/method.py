@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard import method_text as text
+from profiling.charts import method_text as text
 from profiling.columns import REPORT_COLUMNS
 from profiling.settings import REFERENCES
 

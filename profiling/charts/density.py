@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiling.charts.axes import View
+from profiling.charts.axes import CONTENDER, View, others, values_of, x_options
 from profiling.charts.formatting import axis_label
+from profiling.runs import Run
 
 MAX_PANELS = 24
 MAX_SERIES = 24
@@ -77,6 +78,14 @@ def fitting(axes: Mapping[str, Sequence[Any]], x: str, series: str, remaining: S
         if panels == 1 or (is_readable and panels * points <= MOST_POINTS_UNASKED):
             chosen.append(axis)
     return tuple(chosen)
+
+
+def default_view(run: Run) -> View:
+    """How a run is drawn where nobody has chosen: what no panel is made of is held at its first value."""
+    axes, x = values_of(run), x_options(run)[0]
+    remaining = others(run, x, CONTENDER)
+    panels = fitting(axes, x, CONTENDER, remaining)
+    return View(x=x, series=CONTENDER, panels=panels, held={a: axes[a][0] for a in remaining if a not in panels})
 
 
 def _every_nth(values: Sequence[Any], most: int) -> tuple[tuple[Any, ...], int]:

@@ -1,0 +1,39 @@
+"""`python -m profiling report`: parses, calls and prints."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from profiling.exits import EXIT_FAILED, exit_with
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Where to.  [default: report.html in the run's folder]")
+@click.option(
+    "--markdown", type=click.Path(path_type=Path, allow_dash=True), help="A summary for a pull request; - prints it."
+)
+def report(run: Path, out: Path | None, markdown: Path | None) -> None:
+    """Write a run as one HTML file that opens offline, or as a summary in Markdown.
+
+    RUN is a run's folder, or the name of one under results/. With --markdown alone only the summary is written. Exit
+    status: 0 written, 1 no such run or not written.
+    """
+    from profiling.report.writing import markdown_of, write_html, write_markdown
+    from profiling.runs import RunError, find_run_folder
+
+    if os.sep in str(run) and not os.path.isdir(run):
+        exit_with(f"there is no folder {run}", EXIT_FAILED)
+    try:
+        folder = run if os.path.isdir(run) else find_run_folder(str(run))
+        if markdown is not None and str(markdown) == "-":
+            click.echo(markdown_of(folder), nl=False)
+        elif markdown is not None:
+            click.echo(write_markdown(folder, markdown))
+        if out is not None or markdown is None:
+            click.echo(write_html(folder, out))
+    except RunError as error:
+        exit_with(str(error), EXIT_FAILED)

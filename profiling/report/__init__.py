@@ -1,0 +1,1 @@
+"""A run for others: one HTML file that opens offline, and a summary in Markdown for a pull request."""
