@@ -9,6 +9,9 @@ from typing import Any
 
 from profiling.ratios import SMALLEST_CLAIM
 
+# Two figures that are alike within more than this are not said to agree: nearly all are.
+WIDEST_AGREEMENT = 0.25
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Told:
@@ -48,7 +51,7 @@ class Told:
 
 
 def agreement(said: Told, found: Told) -> tuple[bool | None, str]:
-    """Whether they agree (None where nothing tells how far chance reaches), and a sentence.
+    """Whether they agree (None where chance reaches so far, or nobody knows how far, that it cannot be told), in words.
 
     The margin is the half-width of the interval of their difference: the root of the sum of both squares. A single
     process strays √n times as far as the mean of n; so where one side has no interval, the other's serves, widened.
@@ -63,4 +66,7 @@ def agreement(said: Told, found: Told) -> tuple[bool | None, str]:
     floor = max(said.noise_floor or 0.0, found.noise_floor or 0.0)
     noise = max(math.log1p(SMALLEST_CLAIM), math.hypot(mine, theirs), math.log1p(floor))
     agrees = abs(math.log(found.speedup / said.speedup)) <= noise
-    return agrees, f"{words}: they {'agree' if agrees else 'differ'}, within {math.expm1(noise):.1%} of noise"
+    if agrees and noise > math.log1p(WIDEST_AGREEMENT):
+        return None, f"{words}: too noisy to tell; measure with more processes, or in a quieter moment"
+    verdict = "agree, within" if agrees else "differ, by more than"
+    return agrees, f"{words}: they {verdict} {math.expm1(noise):.1%} of noise"

@@ -13,6 +13,7 @@ from profiling.repeat import point_of, repeat_command
 from profiling.runs import Run, RunError, read_run
 from profiling.settings import OFFICIAL
 from profiling.sources import NoSource, Source, find_source, is_unchanged
+from profiling.wording import one_line
 from profiling.workload import GridError, Workload
 
 Row = Mapping[str, Any]
@@ -69,7 +70,7 @@ class MeasuredPoint:
             NoSource: it is nowhere any more, or is torch's own.
         """
         if self.is_torchs:
-            version = self.run.environment.get("torch_version") or "of a version that is not known"
+            version = one_line(str(self.run.environment.get("torch_version") or "of an unknown version"), 60)
             raise NoSource(f"{self.contender} is torch's own layer: its source is that of torch {version}")
         return find_source(self.folder, str(self.row["source_hash"] or ""), self.layer)
 

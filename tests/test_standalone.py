@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterator
@@ -183,9 +184,9 @@ def test_no_text_of_a_run_becomes_code(tmp_path: Path) -> None:
     evil = '\'); import os; os._exit(9) #\n"""\n'
     keep_source(tmp_path, Source.of_ours())
     point = made_up_point(tmp_path, "custom", make_workload(), Source.of_ours().hash)
-    point.run.environment.update({"torch_version": evil, "device_name": evil})
+    run = dataclasses.replace(point.run, environment={"torch_version": evil, "device_name": evil})
     row = {**point.row, "measured_at": evil, "max_abs_error": math.inf}
-    point = MeasuredPoint(tmp_path, point.run, row, {"latency_median_ms": math.nan}, point.workload)
+    point = MeasuredPoint(tmp_path, run, row, {"latency_median_ms": math.nan}, point.workload)
     found = namespace(script_text(point, evil))
     assert found["SAID"]["error"] == math.inf
     assert "os._exit" in found["SAID"]["on"]
@@ -284,7 +285,17 @@ def test_agreement_is_nearness_within_noise() -> None:
         True,
         "the row said 1.320 [1.290, 1.350], here 1.310 [1.280, 1.340]: they agree, within 3.3% of noise",
     )
-    assert agreement(said, far)[0] is False
+    assert agreement(said, far) == (
+        False,
+        "the row said 1.320 [1.290, 1.350], here 1.200 [1.170, 1.230]: they differ, by more than 3.4% of noise",
+    )
+    wide = Told(speedup=1.3, low=1.0, high=1.69, processes=2, noise_floor=0.0)
+    assert agreement(said, wide) == (
+        None,
+        "the row said 1.320 [1.290, 1.350], here 1.300 [1.000, 1.690]: "
+        "too noisy to tell; measure with more processes, or in a quieter moment",
+    )
+    assert agreement(wide, Told(speedup=3.9, low=3.8, high=4.0, processes=5, noise_floor=0.0))[0] is False
     single = Told(speedup=1.2, low=None, high=None, processes=1, noise_floor=0.0)
     # A single process strays √5 times as far: 0.05083 and 0.02273 make 0.05568; ln(1.32/1.2) = 0.0953.
     assert agreement(said, single)[0] is False
