@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import replicate_panel, sample_panel, session
+from dashboard import limits_panel, replicate_panel, report_downloads, sample_panel, session
 from dashboard.report_text import code
 from dashboard.result_facts import Facts, facts_of
 from dashboard.result_table import show_table
@@ -25,7 +25,6 @@ from profiling.charts.names import file_of, name_of
 from profiling.charts.speedup_map import speedup_map
 from profiling.charts.summary import Headline
 from profiling.runs import Run
-from profiling.table import report_csv
 
 # The tabs with lines: the key of what they show, and the choices.
 LINE_TABS = {
@@ -34,8 +33,9 @@ LINE_TABS = {
     "Max error": (session.ERROR_AS, ERROR_VIEWS),
 }
 MAP_TAB = "Speed-up map"
+LIMITS_TAB = "Limits"
 SAMPLES_TAB = "Samples"
-TABS = (*LINE_TABS, MAP_TAB, SAMPLES_TAB, "Table")
+TABS = (*LINE_TABS, MAP_TAB, LIMITS_TAB, SAMPLES_TAB, "Table")
 HEADLINES_A_ROW = 2
 # What is beyond stands in the CSV.
 MOST_REASONS = 30
@@ -70,15 +70,7 @@ def show(run: Run, table: pd.DataFrame, problems: Sequence[str] = (), *, is_busy
             replicate_panel.show(run, is_busy=is_busy)
     _show_unmeasured(facts)
     _show_warnings(facts)
-    st.download_button(
-        "Download CSV",
-        data=lambda: report_csv(table),
-        file_name=f"mha-bench-{run.run_id}.csv",
-        mime="text/csv",
-        on_click="ignore",
-        key="download_csv",
-        help="One row per point and contender, every column, full precision, with the environment.",
-    )
+    report_downloads.show(run, table)
 
 
 def _show_headline(headline: Headline) -> None:
@@ -119,6 +111,8 @@ def _show_tabs(run: Run, table: pd.DataFrame, facts: Facts) -> None:
             _show_chart(run, table, facts, metrics[chosen], view, chosen)
         elif chosen == MAP_TAB:
             _show_map(run, table, facts, view)
+        elif chosen == LIMITS_TAB:
+            limits_panel.show(run, table)
         elif chosen == SAMPLES_TAB:
             sample_panel.show(run, table, point)
         else:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import sample_charts, sample_ratios, sample_text, session, store
+from dashboard import repeat_panel, sample_charts, sample_ratios, sample_text, session, store
 from dashboard.sample_charts import MOST_POSITIONS, looks_of
 from profiling.charts.axes import values_of
 from profiling.charts.formatting import axis_label, axis_value, plain
@@ -100,6 +100,7 @@ def show(run: Run, table: pd.DataFrame, point: Point) -> None:
             st.warning(lost)
         _show_charts(run, rows, placed, ratios, medians)
     _show_words(rows, replicates, medians)
+    repeat_panel.show(run, rows)
 
 
 def _show_charts(
@@ -143,6 +144,3 @@ def _show_words(rows: pd.DataFrame, replicates: pd.DataFrame, medians: list[samp
         st.markdown(f"⚠️ {warning}")
     conditions = sample_text.conditions(rows)
     st.dataframe(conditions, hide_index=True, key="sample_conditions", alt="What the samples were taken under.")
-    for command, whom in sample_text.commands(rows).items():
-        st.caption(f"Measures this point again, {plain(', '.join(whom))}:")
-        st.code(command, language="bash", wrap_lines=True)

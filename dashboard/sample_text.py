@@ -110,16 +110,6 @@ def conditions(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def commands(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """The command lines that measure the point again, each with the contenders whose rows name it."""
-    names = names_of(rows["contender"])
-    found: dict[str, list[str]] = {}
-    for contender, command in zip(rows["contender"], rows["repeat_command"], strict=True):
-        if pd.notna(command):
-            found.setdefault(str(command), []).append(names[contender])
-    return found
-
-
 def missing(replicates: pd.DataFrame, samples: pd.DataFrame) -> str:
     """Where fewer samples are kept than were measured, in markdown; empty where all are there.
 

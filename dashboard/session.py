@@ -50,6 +50,7 @@ FREEZE = "freeze"
 TABLE_ORDER = "table_order"
 TABLE_DESCENDS = "table_descends"
 TABLE_PAGE = "table_page"
+REPEAT = "repeat"
 
 # The one layer that is looked at, and at which shape.
 LAYER = "layer"

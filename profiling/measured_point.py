@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profiling.layers import LayerFile, inner_of, is_layer
 from profiling.quoted import quoted
@@ -15,6 +15,9 @@ from profiling.settings import OFFICIAL
 from profiling.sources import NoSource, Source, find_source, is_unchanged
 from profiling.wording import one_line
 from profiling.workload import GridError, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = Mapping[str, Any]
 
@@ -93,6 +96,11 @@ def find_point(folder: Path, point: int, contender: str) -> MeasuredPoint:
     if here.empty:
         last = int(table["point"].max()) if len(table) else 0
         raise RunError(f"run {run.run_id} has no point {point}: it has rows of points up to {last}")
+    return point_among(folder, run, here, contender)
+
+
+def point_among(folder: Path, run: Run, here: pd.DataFrame, contender: str) -> MeasuredPoint:
+    """The same where the rows of the point are at hand, as `profiling.table.load_run` gives them; raises as well."""
     rows = here.astype(object).where(here.notna(), None).to_dict("records")
     names = [str(row["contender"]) for row in rows]
     name = _named(contender, names)

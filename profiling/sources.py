@@ -210,7 +210,7 @@ def find_source(folder: Path, hash_: str, layer: LayerFile | None) -> Source:
     try:
         return read_source(folder, hash_)
     except NoSource as error:
-        now = _source_now(layer)
+        now = source_now(layer)
         if now is not None and now.hash == hash_:
             return now
         place = "the one in this checkout" if layer is None else str(layer.path)
@@ -275,7 +275,8 @@ def source_diff(before: Source, after: Source) -> str:
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
-def _source_now(layer: LayerFile | None) -> Source | None:
+def source_now(layer: LayerFile | None) -> Source | None:
+    """The source of a layer as it is now, of ours for None; None where it cannot be read."""
     try:
         if layer is None:
             return Source.of_ours()

@@ -312,17 +312,6 @@ def test_conditions_leave_out_what_nobody_measured(folder):
     assert list(full["waited for quiet"]) == ["3.50 s", "3.50 s"]
 
 
-def test_the_command_of_a_point_is_told_once_with_whom_it_measures(folder):
-    table = load_run(folder)
-    rows = table[table["point"] == 2]
-    assert sample_text.commands(rows.assign(repeat_command=pd.NA)) == {}
-    assert sample_text.commands(rows.assign(repeat_command="python -m profiling sweep --seq-len 5")) == {
-        "python -m profiling sweep --seq-len 5": ["custom", "official"]
-    }
-    apart = sample_text.commands(rows.assign(repeat_command=["a", "b"]))
-    assert apart == {"a": ["custom"], "b": ["official"]}
-
-
 def test_samples_that_were_lost_since_they_were_measured_are_told_with_whose_they_are(tmp_path):
     changes = {(point, name): {"num_samples": 13} for point in range(1, 7) for name in ("custom", "official")}
     changes[(2, "custom")] = without_numbers("oom", "3 GiB asked for")

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from profiling.charts.summary import Headline, headlines, unmeasured, warned
-from profiling.laws.growth import AXES, Law, laws_of
 from profiling.laws.law_words import fixed_words, law_words
+from profiling.laws.telling import readable_rows, telling_laws
 from profiling.limits import Limits, contender_limits, contender_words, limits_of
 from profiling.repeat import sweep_arguments
 from profiling.runs import Run, read_run
@@ -57,7 +57,7 @@ def gather(folder: Path) -> Content:
     """
     run = dataclasses.replace(read_run(folder), run_id=folder.resolve().name)
     table, problems = load_table(folder)
-    limits = limits_of(table)
+    limits = limits_of(readable_rows(table))
     return Content(
         run=run,
         table=table,
@@ -100,18 +100,7 @@ def facts_of(run: Run) -> dict[str, str]:
 
 
 def _laws(table: pd.DataFrame) -> list[str]:
-    told = [law for law in _telling_laws(table) if law.exponent is not None]
+    told = [law for law in telling_laws(table) if law.exponent is not None]
     said = [f"{law_words(law)}. At {fixed_words(law.fixed)}." for law in told[:MOST_LAWS]]
     more = len(told) - len(said)
     return [*said, *([f"{more:,} more: `python -m profiling laws` tells them."] if more > 0 else [])]
-
-
-def _telling_laws(table: pd.DataFrame) -> list[Law]:
-    """The laws along each axis where the others are at their largest: there a layer does most and waits least."""
-    found: list[Law] = []
-    for axis in AXES:
-        rows = table
-        for other in AXES:
-            rows = rows if other == axis or rows.empty else rows[rows[other] == rows[other].max()]
-        found += laws_of(rows, [axis])
-    return found

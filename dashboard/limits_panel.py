@@ -1,0 +1,81 @@
+"""How near a run's contenders come to what the machine can do, and how their time and memory grow."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import store
+from profiling.charts.formatting import axis_label, plain
+from profiling.charts.frame import CHART_CONFIG
+from profiling.charts.law_chart import law_alt, law_chart
+from profiling.charts.roofline_chart import roofline_alt, roofline_chart
+from profiling.laws.growth import MEMORY, TIME, Law
+from profiling.laws.law_words import fixed_words, law_words
+from profiling.laws.telling import readable_rows, telling_laws
+from profiling.limits import Limits, contender_limits, contender_words, limits_of
+from profiling.runs import Run
+
+TITLES = {TIME: "time", MEMORY: "memory"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What is told of a table, worked out once for the rows there are."""
+
+    limits: Limits
+    laws: list[Law]
+    num_left_out: int
+
+
+def show(run: Run, table: pd.DataFrame) -> None:
+    """Draws the roofline and the laws, each with its sentences."""
+    found = _found_of(run, table)
+    _show_limits(found)
+    _show_laws(found.laws)
+
+
+def _show_limits(found: Found) -> None:
+    if not found.limits.limits:
+        st.info(
+            "No limit can be told: no row has both a measurement and a ceiling. What the machine can do is measured at a "
+            "sweep's start and end."
+        )
+        return
+    figure = roofline_chart(found.limits)
+    st.plotly_chart(figure, key="chart_limits", config=CHART_CONFIG, alt=roofline_alt(found.limits))
+    st.markdown("\n".join(f"- {plain(contender_words(each))}" for each in contender_limits(found.limits).values()))
+    told = [f"{count} {plain(reason)} left out" for reason, count in found.limits.left_out.items()]
+    if found.num_left_out:
+        told.append("the largest batch and number of heads alone are drawn")
+    if told:
+        st.caption("; ".join(told).capitalize() + ".")
+
+
+def _show_laws(laws: list[Law]) -> None:
+    if not laws:
+        st.caption("How time and memory grow can be told of a run that varies sequence length, batch size or heads.")
+        return
+    for axis in dict.fromkeys(law.axis for law in laws):
+        here = [law for law in laws if law.axis == axis]
+        st.markdown(f"**How they grow with {axis_label(axis)}**")
+        for place, (quantity, title) in zip(st.columns(2, gap="small"), TITLES.items(), strict=True):
+            drawn = [law for law in here if law.quantity == quantity and law.sizes]
+            if drawn:
+                key = f"chart_law_{axis}_{title}"
+                place.plotly_chart(law_chart(drawn), key=key, config=CHART_CONFIG, alt=law_alt(drawn))
+        st.markdown("\n".join(f"- {plain(law_words(law))}" for law in here))
+        st.caption(f"At {plain(fixed_words(here[0].fixed))}.")
+
+
+def _found_of(run: Run, table: pd.DataFrame) -> Found:
+    return _found(str(store.folder_of(run)), store.size_of(run), len(table), int(table["num_samples"].sum()), table)
+
+
+@st.cache_data(show_spinner=False, max_entries=8)
+def _found(folder: str, size: int, num_rows: int, num_samples: int, _table: pd.DataFrame) -> Found:
+    del folder, size, num_rows, num_samples
+    rows = readable_rows(_table)
+    return Found(limits=limits_of(rows), laws=telling_laws(_table), num_left_out=len(_table) - len(rows))
