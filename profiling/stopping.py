@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 
@@ -64,3 +66,15 @@ class StopSwitch:
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), handle)
+
+    def on_end_of_input(self) -> None:
+        """From now on the end of standard input asks this switch: whoever started this program and held it is gone."""
+
+        def wait() -> None:
+            # os.read, not sys.stdin: a thread inside a buffered read aborts Python when it exits.
+            with contextlib.suppress(OSError):  # closed from the start
+                while os.read(0, 4096):
+                    pass
+            self.request("stopped by whoever started it")
+
+        threading.Thread(target=wait, daemon=True).start()

@@ -128,6 +128,13 @@ def test_people_get_a_table_and_where_the_difference_comes_from(found: dict[str,
     assert found["asked"] == [(["custom", "official"], ("custom", "official"), 10, False)]
 
 
+def test_the_size_of_a_trace_is_told_without_writing_one(found: dict[str, Any]) -> None:
+    found["trace"] = AssertionError("none is to be written")
+    answer = told(profile("--trace-size", "--json"))
+    assert (answer["trace_bytes"], answer["trace"]) == (3_250_586, None)
+    assert found["asked"][0][3], "a trace's size is looked at only where it is asked for"
+
+
 def test_a_layer_named_alone_stands_beside_its_reference(found: dict[str, Any], tmp_path: Path) -> None:
     name = f"{write_layer(tmp_path)}:Right"
     assert profile("--contender", name, "--reference", "official-fused").exit_code == 0

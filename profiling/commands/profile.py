@@ -37,13 +37,17 @@ if TYPE_CHECKING:
 @click.option("--iterations", metavar="N", default="10", show_default=True, help="Calls to profile, after warming up.")
 @click.option("--trace", metavar="FILE", type=click.Path(path_type=Path), help="Write a trace for Chrome or Perfetto.")
 @click.option("--max-trace-mib", metavar="MIB", default="64", show_default=True, help="A larger trace is not written.")
+@click.option("--trace-size", is_flag=True, help="Tell in the JSON how large a trace would be, and write none.")
 @click.option("--heap", default="pinned", show_default=True, help="pinned or as-is.")
 @click.option(
     "--time-limit", metavar="SECONDS", default="120", show_default=True, help="A layer that takes longer hangs."
 )
 @click.option("--anyway", is_flag=True, help="Profile also where more memory is needed than is free.")
+@click.option("--stop-on-eof", is_flag=True, help="Stop when standard input ends.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def profile(trace: Path | None, as_json: bool, own: tuple[str, ...], **texts: Any) -> None:
+def profile(
+    trace: Path | None, trace_size: bool, as_json: bool, stop_on_eof: bool, own: tuple[str, ...], **texts: Any
+) -> None:
     """Tell where a call's time goes: its operators by role, two contenders side by side, and what differs.
 
     Each contender gets the same weights, is checked as in a sweep, and then runs under torch's profiler, in a process
@@ -63,6 +67,8 @@ def profile(trace: Path | None, as_json: bool, own: tuple[str, ...], **texts: An
 
     stop = StopSwitch()
     stop.on_signals()
+    if stop_on_eof:
+        stop.on_end_of_input()
     answer: dict[str, Any] = {}
     try:
         names = _contenders(texts, own)
@@ -79,7 +85,8 @@ def profile(trace: Path | None, as_json: bool, own: tuple[str, ...], **texts: An
         if trace is not None:
             require_trace_place(trace)
         with OperatorProfiler(grid, settings, _shown(settings, own, texts), limit_s=limit_s, stop=stop) as profiler:
-            found = profiler.profile(num_calls, with_trace=trace is not None, patience_s=limit_s, on_wait=_tell_waiting)
+            is_traced = trace_size or trace is not None
+            found = profiler.profile(num_calls, with_trace=is_traced, patience_s=limit_s, on_wait=_tell_waiting)
             answer = {**report_dict(found), "trace": None}
             if not as_json:
                 _print_report(found)

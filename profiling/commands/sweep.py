@@ -5,14 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from profiling.exits import EXIT_BAD_INPUT, EXIT_STOPPED, exit_with, sentences_of_measuring
-
-if TYPE_CHECKING:
-    from profiling.stopping import StopSwitch
 
 
 def _option(name: str, metavar: str, meaning: str, default: str) -> Callable[[Any], Any]:
@@ -92,7 +89,7 @@ def sweep(
     stop = StopSwitch()
     stop.on_signals()
     if stop_on_eof:
-        _stop_on_end_of_input(stop)
+        stop.on_end_of_input()
     with sentences_of_measuring(stop):
         options = _parse_options(texts)
         if own:
@@ -123,18 +120,3 @@ def _parse_options(texts: dict[str, str | None]) -> dict[str, Any]:
             field, parse = parsers[name]
             options[field] = parse(field, text)
     return options
-
-
-def _stop_on_end_of_input(stop: StopSwitch) -> None:
-    import contextlib
-    import os
-    import threading
-
-    def wait() -> None:
-        # os.read, not sys.stdin: a thread inside a buffered read aborts Python when it exits.
-        with contextlib.suppress(OSError):  # closed from the start
-            while os.read(0, 4096):
-                pass
-        stop.request("stopped by whoever started it")
-
-    threading.Thread(target=wait, daemon=True).start()

@@ -35,7 +35,7 @@ def report_lines(profile: OperatorProfile) -> list[str]:
         lines += [f"warning: {text}" for text in profile.mismatches]
         if not profile.mismatches:
             lines += ["The roles add up to the profiled call."]
-        lines += [line for each in measured for line in _notes(each, names[each.contender])]
+        lines += [line for each in measured for line in notes(each, names[each.contender])]
         lines += [f"  -> {words}" for one, other in _pairs(measured) for words in difference_words(one, other)]
         lines += [CAUTION]
     for each in profile.lost:
@@ -51,6 +51,7 @@ def report_dict(profile: OperatorProfile) -> dict[str, Any]:
         "workload": profile.workload.to_dict(),
         "device_name": profile.device_name,
         "torch_version": profile.torch_version,
+        "trace_bytes": profile.trace_bytes,
         "contenders": [_contender_dict(each) for each in profile.contenders],
         "differences": [
             {
@@ -103,26 +104,27 @@ def _difference(found: Sequence[RoleTime | None]) -> str:
     return f"{one - other:+12.3f}"
 
 
-def _notes(profile: ContenderProfile, name: str) -> list[str]:
-    notes = []
+def notes(profile: ContenderProfile, name: str) -> list[str]:
+    """What a reader should know of one contender's profile, by whatever name it is called there, in sentences."""
+    told: list[str] = []
     if profile.check_verdict not in (None, "pass"):
-        notes.append(f"warning: {name} is {profile.check_verdict}: it does not do the same work")
+        told.append(f"warning: {name} is {profile.check_verdict}: it does not do the same work")
     if profile.warnings:
-        notes.append(f"warning: {name}: {one_line(profile.warnings, REASON_WIDTH)}")
+        told.append(f"warning: {name}: {one_line(profile.warnings, REASON_WIDTH)}")
     if is_compiled(profile.contender) and any(role.is_backward for role in profile.roles()):
-        notes.append(f"{name}: a compiler may move products of the backward pass; their roles are told by order alone")
+        told.append(f"{name}: a compiler may move products of the backward pass; their roles are told by order alone")
     for role in profile.roles():
         if role.role == FUSED_ROLE and not role.is_backward:
             kernel = f" ({profile.kernel})" if profile.kernel else ""
-            notes.append(f"{name} does scores, softmax and weighted sum in one kernel{kernel}: it cannot be split")
+            told.append(f"{name} does scores, softmax and weighted sum in one kernel{kernel}: it cannot be split")
         if role.role == OTHER_ROLE:
-            told = ", ".join(
+            others = ", ".join(
                 f"{each.num_calls / profile.num_calls:g} {each.name} "
                 f"({format_time(each.self_ns / profile.num_calls / 1e9)})"
                 for each in role.operators
             )
-            notes.append(f"{role.label} in {name}: {one_line(told, REASON_WIDTH)}")
-    return notes
+            told.append(f"{role.label} in {name}: {one_line(others, REASON_WIDTH)}")
+    return told
 
 
 def _contender_dict(profile: ContenderProfile) -> dict[str, Any]:
@@ -138,11 +140,13 @@ def _contender_dict(profile: ContenderProfile) -> dict[str, Any]:
         "accounted_ms": profile.accounted_ms,
         "adds_up": profile.mismatch is None if profile.is_measured else None,
         "mismatch": profile.mismatch,
-        "roles": [_role_dict(role, profile.num_calls) for role in profile.roles()],
+        "device_total_ms": _per_call_ms(profile.device_total_ns, profile.num_calls),
+        "roles": [_role_dict(role, profile) for role in profile.roles()],
     }
 
 
-def _role_dict(role: RoleTime, num_calls: int) -> dict[str, Any]:
+def _role_dict(role: RoleTime, profile: ContenderProfile) -> dict[str, Any]:
+    num_calls = profile.num_calls
     return {
         "role": role.role,
         "is_backward": role.is_backward,
@@ -151,13 +155,18 @@ def _role_dict(role: RoleTime, num_calls: int) -> dict[str, Any]:
         "share": role.share,
         "device_ms": role.device_ms,
         "quartiles_ms": role.quartiles_ms,
+        "calls_ms": [nanoseconds / 1e6 for nanoseconds in profile.role_ns.get(role.label, ())],
         "operators": [
             {
                 "name": each.name,
                 "num_calls": each.num_calls / num_calls,
                 "self_ms": each.self_ns / num_calls / 1e6,
-                "device_ms": None if each.device_ns is None else each.device_ns / num_calls / 1e6,
+                "device_ms": _per_call_ms(each.device_ns, num_calls),
             }
             for each in role.operators
         ],
     }
+
+
+def _per_call_ms(nanoseconds: int | None, num_calls: int) -> float | None:
+    return None if nanoseconds is None or num_calls < 1 else nanoseconds / num_calls / 1e6
