@@ -113,7 +113,7 @@ def point_among(folder: Path, run: Run, here: pd.DataFrame, contender: str) -> M
         raise RunError(f"the row cannot be measured again, for it was edited: {error}") from None
     if workload.invalid_reason:
         raise RunError(f"there is nothing to measure again: {workload.invalid_reason}")
-    if is_layer(name) and name not in run.settings.layers:
+    if is_layer(name) and not run.settings.layers.get(name, "\n").isprintable():
         raise RunError(f"run {run.run_id} does not say where {quoted(name)} lay")
     return MeasuredPoint(folder, run, row, of.get(str(row["reference"])), workload)
 

@@ -24,7 +24,7 @@ from profiling.columns import MEASUREMENT_COLUMNS
 from profiling.environment import ROOT
 from profiling.layers import LayerFile, hash_of_source, package_root, read_source_files, source_hash
 from profiling.run_fields import require_shallow
-from profiling.runs import MEASUREMENTS_FILE, read_rows, step_of
+from profiling.runs import MEASUREMENTS_FILE, RunError, read_rows, step_of
 from profiling.safe_files import sync_folder, write_aside
 from profiling.workload import GridError, Workload
 
@@ -155,7 +155,8 @@ def keep_recipe(folder: Path, hash_: str, key: str, recipe: Mapping[str, Any]) -
     kept = read_recipes(folder, hash_)
     text = json.dumps(kept | {key: dict(recipe)}, ensure_ascii=False)
     if key not in kept and len(text) < MAX_JSON_BYTES:
-        write_aside(path, text + "\n")
+        with contextlib.suppress(RunError):  # as above
+            write_aside(path, text + "\n")
 
 
 def recipe_key(layer: LayerFile, workload: Workload) -> str:

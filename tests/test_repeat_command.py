@@ -175,3 +175,10 @@ def test_a_contender_by_the_end_of_its_name_is_one_alone(tmp_path: Path) -> None
     folder = write_run(tmp_path / "run", rows, settings=SweepSettings(contenders=tuple(names)))
     assert repeat(folder, "--point", 1, "--contender", "a/mine.py:Right").exit_code == 0
     assert repeat(folder, "--point", 1, "--contender", "mine.py:Right").exit_code == 1
+
+
+def test_a_place_that_could_steer_a_terminal_is_none(tmp_path: Path) -> None:
+    settings = SweepSettings(contenders=("x.py:Right",), layers={"x.py:Right": "/\x1b[2J/x.py:Right"})
+    folder = write_run(tmp_path / "run", [make_row() | {"contender": "x.py:Right"}], settings=settings)
+    done = repeat(folder, "--point", 1, "--contender", "x.py:Right")
+    assert (done.exit_code, done.stderr) == (1, "error: run made-up does not say where 'x.py:Right' lay\n")

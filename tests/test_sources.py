@@ -16,9 +16,11 @@ from own_layers import RIGHT, write_layer
 
 from profiling.child_process import ChildDied
 from profiling.layers import LayerFile, hash_of_source, read_source_files, source_hash
+from profiling.live_check import LiveChecker
 from profiling.measuring.contenders import loading
 from profiling.measuring.contenders.known import source_hash as hash_of_ours
 from profiling.protocol import Running
+from profiling.runs import RunError
 from profiling.sources import (
     MAX_SOURCE_BYTES,
     NoSource,
@@ -330,3 +332,39 @@ def test_what_a_child_has_loaded_is_kept_where_the_file_still_is_that(tmp_path: 
     assert keep_layer(tmp_path / "run", layer, source_hash(layer.path))
     layer.path.unlink()
     assert not keep_layer(tmp_path / "other", layer, "0" * 16)
+
+
+def test_a_live_check_begins_a_new_child_when_the_file_or_one_that_it_imports_was_edited(
+    fake: type[FakeChild], package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[FakeChild] = []
+
+    class Counted(FakeChild):
+        def __init__(self, **how: Any) -> None:
+            super().__init__(**how)
+            started.append(self)
+
+        def ask(self, request: dict[str, Any], *, limit_s: float | None = None) -> dict[str, Any]:
+            return {"verdict": "pass"} if request["request"] == "check" else super().ask(request, limit_s=limit_s)
+
+    monkeypatch.setattr("profiling.live_check.MeasuringChild", Counted)
+    counts = []
+    with LiveChecker("cpu") as checker:
+        for edited in (None, None, package, package.parent / "beside.py", package.parent / "alone.py"):
+            if edited is not None:
+                edited.write_text(edited.read_text() + "# edited\n")
+            assert checker.check(make_workload(), f"{package}:Right") == {"verdict": "pass"}
+            counts.append(len(started))
+    assert counts == [1, 1, 2, 3, 3]
+    assert all(child.is_dead for child in started)
+
+
+def test_a_disk_without_room_for_a_recipe_costs_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, source = kept(tmp_path)
+
+    def full(*_: object) -> None:
+        raise RunError("no space left")
+
+    monkeypatch.setattr("profiling.sources.write_aside", full)
+    keep_recipe(folder, source.hash, "x", {})
+    assert read_recipes(folder, source.hash) == {}
