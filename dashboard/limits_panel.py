@@ -40,8 +40,8 @@ def show(run: Run, table: pd.DataFrame) -> None:
 def _show_limits(found: Found) -> None:
     if not found.limits.limits:
         st.info(
-            "No limit can be told: no row has both a measurement and a ceiling. What the machine can do is measured at a "
-            "sweep's start and end."
+            "No limit can be told: no row has both a measurement and a ceiling. What the machine can do is measured at "
+            "the start and the end of a sweep."
         )
         return
     figure = roofline_chart(found.limits)
@@ -60,14 +60,24 @@ def _show_laws(laws: list[Law]) -> None:
         return
     for axis in dict.fromkeys(law.axis for law in laws):
         here = [law for law in laws if law.axis == axis]
-        st.markdown(f"**How they grow with {axis_label(axis)}**")
-        for place, (quantity, title) in zip(st.columns(2, gap="small"), TITLES.items(), strict=True):
-            drawn = [law for law in here if law.quantity == quantity and law.sizes]
-            if drawn:
-                key = f"chart_law_{axis}_{title}"
-                place.plotly_chart(law_chart(drawn), key=key, config=CHART_CONFIG, alt=law_alt(drawn))
-        st.markdown("\n".join(f"- {plain(law_words(law))}" for law in here))
-        st.caption(f"At {plain(fixed_words(here[0].fixed))}.")
+        if any(law.exponent is not None for law in here):
+            _show_axis(axis, here)
+        else:
+            reasons = dict.fromkeys(law.refusal for law in here)
+            st.caption(f"How they grow with {axis_label(axis)} is not told: {plain('; '.join(reasons))}.")
+
+
+def _show_axis(axis: str, laws: list[Law]) -> None:
+    st.markdown(f"**How they grow with {axis_label(axis)}**")
+    for place, (quantity, title) in zip(st.columns(2, gap="small"), TITLES.items(), strict=True):
+        drawn = [law for law in laws if law.quantity == quantity and law.sizes]
+        if drawn:
+            key = f"chart_law_{axis}_{title}"
+            place.plotly_chart(law_chart(drawn), key=key, config=CHART_CONFIG, alt=law_alt(drawn))
+    told = [law for law in laws if law.exponent is not None]
+    st.markdown("\n".join(f"- {plain(law_words(law))}" for law in told))
+    refused = [plain(law_words(law)) for law in laws if law.exponent is None]
+    st.caption(" ".join(f"{words}." for words in [f"At {plain(fixed_words(laws[0].fixed))}", *refused]))
 
 
 def _found_of(run: Run, table: pd.DataFrame) -> Found:

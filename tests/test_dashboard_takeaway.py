@@ -42,7 +42,8 @@ def test_the_limits_are_drawn_and_told_beside_the_laws(results):
     assert "How they grow with sequence length" in words(app)
     assert "custom: time ~ S^" in words(app)
     charts = app.get("plotly_chart")
-    assert len(charts) == 5, "the roofline, and time and memory along each of two axes"
+    assert len(charts) == 3, "the roofline, and time and memory along the axis with more than two sizes"
+    assert "How they grow with batch size is not told: 2 sizes, and a law needs at least 3" in words(app)
     assert all("custom" in chart.proto.alt for chart in charts)
 
 

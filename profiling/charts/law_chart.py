@@ -9,8 +9,10 @@ import plotly.graph_objects as go
 
 from profiling.charts import formatting
 from profiling.charts.frame import frame, legend_height
+from profiling.charts.marks import log_ticks
 from profiling.charts.names import names_of
 from profiling.charts.palette import style_of
+from profiling.charts.scales import size_ticks
 from profiling.laws.growth import LARGEST_SIZE, TIME, Law
 from profiling.laws.law_words import law_words
 
@@ -68,8 +70,12 @@ def law_chart(laws: Sequence[Law]) -> go.Figure:
     header = TITLE_HEIGHT + legend_height(figure)
     title = f"How {quantity} grows with {formatting.AXIS_LABELS[axis]}"
     frame(figure, title, PLOT_HEIGHT + header, header=header, legend_at=TITLE_HEIGHT)
-    figure.update_xaxes(type="log", title=formatting.AXIS_LABELS[axis])
-    figure.update_yaxes(type="log", title=f"{quantity}, {UNITS.get(quantity, ANY_UNIT)}")
+    sizes = size_ticks(sorted({size for law in laws for size in law.sizes}), is_log=True)
+    heights = log_ticks([value for law in laws for value in law.values])
+    figure.update_xaxes(
+        type="log", title=formatting.AXIS_LABELS[axis], tickvals=sizes, ticktext=[f"{s}" for s in sizes]
+    )
+    figure.update_yaxes(type="log", title=f"{quantity}, {UNITS.get(quantity, ANY_UNIT)}", tickvals=heights or None)
     return figure
 
 

@@ -19,12 +19,11 @@ from profiling.charts.marks import add_marks, has_legend, is_finite
 from profiling.charts.metrics import MEMORY_RATIO, Metric, counts_in_mean, with_memory_ratio
 from profiling.charts.names import names_of
 from profiling.charts.palette import MUTED, UNRELIABLE, Style, style_of
-from profiling.charts.scales import Scale, scale_of, show_scale
+from profiling.charts.scales import Scale, scale_of, show_scale, size_ticks
 
 PANEL_HEIGHT = 220
 # The chart's title, and that of the first panels.
 TITLES_HEIGHT = 48
-MAX_X_TICKS = 8
 # Room beside the first and the last point, as a part of the axis.
 EDGE = 0.14
 
@@ -222,23 +221,10 @@ def _x_axes(figure: go.Figure, view: View, axes: Mapping[str, Sequence[Any]], sh
     elif values:  # one size stands alone in the middle, and its axis has no other tick
         middle = math.log10(values[0]) if view.log_x else values[0]
         figure.update_xaxes(range=[middle - EDGE, middle + EDGE] if view.log_x else [0, 2 * middle])
-    ticks = _x_ticks(values, is_log=view.log_x)
+    ticks = size_ticks(values, is_log=view.log_x)
     if ticks:
         figure.update_xaxes(tickmode="array", tickvals=ticks, ticktext=[str(value) for value in ticks])
     figure.update_xaxes(type="log" if view.log_x else "linear")
-
-
-def _x_ticks(values: Sequence[int], *, is_log: bool) -> list[int]:
-    """Those of the values that stand far enough from each other to be read, the first always."""
-    if len(values) <= MAX_X_TICKS:
-        return list(values)
-    places = {value: math.log10(value) if is_log else float(value) for value in sorted(values)}
-    apart = (max(places.values()) - min(places.values())) / MAX_X_TICKS
-    chosen: list[int] = []
-    for value, place in places.items():
-        if not chosen or place - places[chosen[-1]] >= apart:
-            chosen.append(value)
-    return chosen
 
 
 def _grid(shown: list[Mapping[str, Any]], names: Mapping[str, str], *, shared_y: bool) -> go.Figure:

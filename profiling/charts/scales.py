@@ -1,15 +1,19 @@
-"""The y axis that all panels of a line chart share: its unit, its ticks, and where zeros and failures are drawn."""
+"""Axes: the y axis that all panels of a line chart share, its unit and ticks, where zeros are drawn; ticks of sizes."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
 
 from profiling.charts.marks import Floor, floor_of, log_ticks, top_of
 from profiling.charts.metrics import Metric
+
+# More sizes than this along an axis would stand on each other.
+MOST_SIZE_TICKS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,3 +58,16 @@ def show_scale(figure: go.Figure, scale: Scale) -> None:
         figure.update_yaxes(tickmode="array", tickvals=scale.ticks, ticktext=texts)
     if scale.floor is not None:
         figure.update_yaxes(tickmode="array", tickvals=scale.floor.ticks, ticktext=scale.floor.texts)
+
+
+def size_ticks(values: Sequence[int], *, is_log: bool) -> list[int]:
+    """Those of the values that stand far enough from each other to be read, the first always."""
+    if len(values) <= MOST_SIZE_TICKS:
+        return list(values)
+    places = {value: math.log10(value) if is_log else float(value) for value in sorted(values)}
+    apart = (max(places.values()) - min(places.values())) / MOST_SIZE_TICKS
+    chosen: list[int] = []
+    for value, place in places.items():
+        if not chosen or place - places[chosen[-1]] >= apart:
+            chosen.append(value)
+    return chosen
