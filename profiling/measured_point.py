@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from profiling.kept_sources import find_source
 from profiling.layers import LayerFile, inner_of, is_layer
 from profiling.quoted import quoted
 from profiling.repeat import point_of, repeat_command
 from profiling.runs import Run, RunError, read_run
 from profiling.settings import OFFICIAL
-from profiling.sources import NoSource, Source, find_source, is_unchanged
+from profiling.sources import NoSource, Source, is_unchanged
 from profiling.wording import one_line
 from profiling.workload import GridError, Workload
 

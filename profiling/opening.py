@@ -16,12 +16,13 @@ from profiling.estimate import estimate, refuse_excess
 from profiling.events import Listener, Waiting
 from profiling.folder_lock import FolderLock
 from profiling.host import host_mark
+from profiling.kept_sources import keep_source
 from profiling.measurer import Measurer
 from profiling.resuming import commits_measured_at, finished_steps, refuse_mismatch, stored_run
 from profiling.run_writer import RunWriter
 from profiling.runs import Progress, Run, now, own_start
 from profiling.settings import SweepSettings
-from profiling.sources import Source, keep_source
+from profiling.sources import Source
 from profiling.stopping import StopSwitch
 from profiling.workload import Grid, Workload
 

@@ -17,12 +17,12 @@ from profiling.ceilings import ceilings_seconds, with_ceilings
 from profiling.child_process import ChildStopped
 from profiling.disk_room import require_writable
 from profiling.events import Ended, Listener, Started, StepFinished, StepStarted
+from profiling.kept_sources import keep_layer, keep_recipe, recipe_key
 from profiling.measurer import Cells, Samples, lost
 from profiling.opening import OpenRun
 from profiling.resuming import stored_run
 from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, Progress, Run, RunError, new_run_id, now, results_dir
 from profiling.settings import SweepSettings
-from profiling.sources import keep_layer, keep_recipe, recipe_key
 from profiling.stopping import StopSwitch
 from profiling.sweep_clock import SweepClock
 from profiling.workload import Grid, Workload

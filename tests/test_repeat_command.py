@@ -12,10 +12,11 @@ from made_up_runs import FakeChild, lost_row, make_row, write_run
 from own_layers import RIGHT, write_layer
 
 from profiling.cli import main
+from profiling.kept_sources import keep_source
 from profiling.measured_point import find_point
 from profiling.runs import read_run
 from profiling.settings import SweepSettings
-from profiling.sources import Source, keep_source
+from profiling.sources import Source
 
 
 def repeat(*words: object) -> Result:

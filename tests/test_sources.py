@@ -15,16 +15,8 @@ from made_up_runs import FakeChild, lost_row, make_row, make_workload, measured_
 from own_layers import RIGHT, write_layer
 
 from profiling.child_process import ChildDied
-from profiling.layers import LayerFile, hash_of_source, read_source_files, source_hash
-from profiling.live_check import LiveChecker
-from profiling.measuring.contenders import loading
-from profiling.measuring.contenders.known import source_hash as hash_of_ours
-from profiling.protocol import Running
-from profiling.runs import RunError
-from profiling.sources import (
+from profiling.kept_sources import (
     MAX_SOURCE_BYTES,
-    NoSource,
-    Source,
     find_source,
     keep_layer,
     keep_recipe,
@@ -33,8 +25,14 @@ from profiling.sources import (
     read_recipes,
     read_source,
     recipe_key,
-    source_diff,
 )
+from profiling.layers import LayerFile, hash_of_source, read_source_files, source_hash
+from profiling.live_check import LiveChecker
+from profiling.measuring.contenders import loading
+from profiling.measuring.contenders.known import source_hash as hash_of_ours
+from profiling.protocol import Running
+from profiling.runs import RunError
+from profiling.sources import NoSource, Source, source_diff
 from profiling.sweep import sweep
 from profiling.table import load_measurements
 
@@ -365,6 +363,6 @@ def test_a_disk_without_room_for_a_recipe_costs_no_row(tmp_path: Path, monkeypat
     def full(*_: object) -> None:
         raise RunError("no space left")
 
-    monkeypatch.setattr("profiling.sources.write_aside", full)
+    monkeypatch.setattr("profiling.kept_sources.write_aside", full)
     keep_recipe(folder, source.hash, "x", {})
     assert read_recipes(folder, source.hash) == {}

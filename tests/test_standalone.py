@@ -20,12 +20,13 @@ from script_names import namespace, settings_of_torch
 
 from mha import FusedMultiHeadAttention, MultiHeadAttention
 from profiling.agreement import Told, agreement
+from profiling.kept_sources import keep_recipe, keep_source, recipe_key
 from profiling.layers import LayerFile
 from profiling.measured_point import MeasuredPoint
 from profiling.measuring.contenders.known import make_contender, make_input, make_weights
 from profiling.measuring.contenders.own import make_user_contender
 from profiling.settings import SweepSettings
-from profiling.sources import Source, keep_recipe, keep_source, recipe_key
+from profiling.sources import Source
 from profiling.standalone.ours import layer_text
 from profiling.standalone.writing import NoScript, script_text
 from profiling.workload import Workload

@@ -133,7 +133,7 @@ def _run(point: MeasuredPoint, asked: dict[str, Any], as_json: bool) -> None:
 
 
 def _show_source(point: MeasuredPoint, _: dict[str, Any], as_json: bool) -> None:
-    from profiling.sources import measured_sources
+    from profiling.kept_sources import measured_sources
 
     source = point.source()
     measured = next(one for one in measured_sources(point.folder) if one.hash == source.hash)
@@ -150,7 +150,8 @@ def _show_source(point: MeasuredPoint, _: dict[str, Any], as_json: bool) -> None
 
 
 def _show_difference(point: MeasuredPoint, asked: dict[str, Any], as_json: bool) -> None:
-    from profiling.sources import read_source, source_diff
+    from profiling.kept_sources import read_source
+    from profiling.sources import source_diff
 
     measured, other = point.source(), asked["diff"]
     if other == "now":

@@ -10,10 +10,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from profiling.kept_sources import read_recipes, recipe_key
 from profiling.layers import LayerFile, inner_of
 from profiling.measured_point import MeasuredPoint
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
-from profiling.sources import NoSource, Source, read_recipes, recipe_key
+from profiling.sources import NoSource, Source
 from profiling.standalone.ours import CLASSES, layer_text
 
 _PARTS = Path(__file__).resolve().parent
