@@ -142,7 +142,8 @@ def _ratio_columns(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _strays(ratios: pd.Series[Any]) -> pd.Series[Any]:
     """`ratios.stray`, of a column."""
-    values = np.exp(np.abs(np.log(ratios.to_numpy(dtype=np.float64, na_value=np.nan)))) - 1
+    with np.errstate(over="ignore"):  # infinite then, as there
+        values = np.exp(np.abs(np.log(ratios.to_numpy(dtype=np.float64, na_value=np.nan)))) - 1
     return pd.Series(typed(values.tolist(), "float"), index=ratios.index)
 
 

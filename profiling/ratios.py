@@ -51,7 +51,7 @@ class Joined:
 
 def stray(ratio: float) -> float:
     """How far a ratio lies from 1, the same for the ratio and its inverse."""
-    return math.exp(abs(math.log(ratio))) - 1
+    return _exp(abs(math.log(ratio))) - 1
 
 
 def paired_speedup(reference_times: Sequence[float], times: Sequence[float]) -> float:
@@ -90,8 +90,16 @@ def join_replicates(speedups: Sequence[float], num_compared: int = 1) -> Joined:
     if len(speedups) == 1:
         return Joined(speedup=speedups[0], low=None, high=None, num_replicates=1)
     logs = [math.log(speedup) for speedup in speedups]
-    low, high = (math.exp(end) for end in mean_interval(logs, 1 - (1 - LEVEL) / max(1, num_compared)))
+    low, high = (_exp(end) for end in mean_interval(logs, 1 - (1 - LEVEL) / max(1, num_compared)))
     return Joined(speedup=math.exp(statistics.fmean(logs)), low=low, high=high, num_replicates=len(logs))
+
+
+def _exp(value: float) -> float:
+    """e to that power; infinite beyond what a float holds, as where a file was edited."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
 
 
 def speed_verdict(found: Joined, clone: Joined | None) -> tuple[str, str]:

@@ -193,3 +193,11 @@ def test_a_ratio_strays_as_far_as_its_inverse(speedup: float, stray: float) -> N
 def test_log_ratios_refuse_rounds_of_different_number() -> None:
     with pytest.raises(ValueError, match="argument"):
         log_ratios([1.0, 2.0], [1.0])
+
+
+@given(st.lists(st.floats(min_value=5e-324, max_value=1.7e308), min_size=1, max_size=5))
+def test_no_ratios_whatever_are_too_far_apart_to_be_joined(speedups: list[float]) -> None:
+    found = join_replicates(speedups, 3)
+    assert 0 < found.speedup < math.inf
+    assert found.stray >= 0
+    assert speed_verdict(found, found)[0]

@@ -70,10 +70,10 @@ def law_chart(laws: Sequence[Law]) -> go.Figure:
     header = TITLE_HEIGHT + legend_height(figure)
     title = f"How {quantity} grows with {formatting.AXIS_LABELS[axis]}"
     frame(figure, title, PLOT_HEIGHT + header, header=header, legend_at=TITLE_HEIGHT)
-    sizes = size_ticks(sorted({size for law in laws for size in law.sizes}), is_log=True)
+    ticks = size_ticks(sorted({size for law in laws for size in law.sizes}), is_log=True)
     heights = log_ticks([value for law in laws for value in law.values])
     figure.update_xaxes(
-        type="log", title=formatting.AXIS_LABELS[axis], tickvals=sizes, ticktext=[f"{s}" for s in sizes]
+        type="log", title=formatting.AXIS_LABELS[axis], tickvals=ticks, ticktext=[str(size) for size in ticks]
     )
     figure.update_yaxes(type="log", title=f"{quantity}, {UNITS.get(quantity, ANY_UNIT)}", tickvals=heights or None)
     return figure
