@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+# What tells a file from a later one of its name; None where there is none.
+FileStamp = tuple[int, int, int] | None
+
+
+def file_stamp(path: Path) -> FileStamp:
+    """What changes when a file does, whether it grew, was replaced, or someone edited it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Newest(Generic[T]):

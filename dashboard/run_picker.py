@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboard import session, store
+from dashboard import note_store, run_admin, session, store
 from profiling.charts.formatting import count, day_and_time, plain, shortened
+from profiling.run_names import MAX_NOTE
 from profiling.runs import Run
 
 # As `new_run_id` makes them.
@@ -16,6 +17,8 @@ _OWN_NAME = re.compile(r"\d{8}-\d{6}-([0-9a-f]{4})")
 
 # Of one condition.
 MOST_LETTERS = 80
+# Of a name before what else a choice tells; the whole of it stands where the run is named.
+NAME_LETTERS = 40
 # Of folders that hold no readable run; the others are counted.
 MOST_FOLDERS = 5
 
@@ -23,16 +26,28 @@ MOST_FOLDERS = 5
 def show(runs: Sequence[Run], shown: Run) -> None:
     """Draws the choice with `shown` as chosen."""
     by_id = {run.run_id: run for run in runs} | {shown.run_id: shown}
+    names = note_store.names_of_runs(by_id)
     st.session_state[session.RUN_CHOICE] = shown.run_id
-    st.selectbox(
-        "Run",
-        list(by_id),
-        format_func=lambda run_id: label(by_id[run_id]) if run_id in by_id else str(run_id),
-        key=session.RUN_CHOICE,
-        on_change=_picked,
-        label_visibility="collapsed",
-    )
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="run_picker"):
+        st.selectbox(
+            "Run",
+            list(by_id),
+            format_func=lambda run_id: label(by_id[run_id], names.get(run_id)) if run_id in by_id else str(run_id),
+            key=session.RUN_CHOICE,
+            on_change=_picked,
+            label_visibility="collapsed",
+        )
+        run_admin.show(shown)
+    run_admin.show_answer()
+    show_note(shown)
     st.caption(plain(conditions(shown)))
+
+
+def show_note(run: Run) -> None:
+    """Draws the note that is kept with a run; nothing where there is none."""
+    note = note_store.notes_of(run.run_id).note
+    if note:
+        st.markdown("  \n".join(plain(line, MAX_NOTE) for line in note.splitlines()))
 
 
 def show_unreadable(folders: Sequence[tuple[str, str]]) -> None:
@@ -49,14 +64,16 @@ def unreadable(folders: Sequence[tuple[str, str]]) -> str:
     return f"{count(len(folders), 'folder')} among the results {hold} a run that cannot be read: {named}{others}."
 
 
-def label(run: Run) -> str:
+def label(run: Run, name: str | None = None) -> str:
     """A run in one line that a phone has room for: when, in which state, how many points, and which it is.
 
-    A folder that a sweep has named itself begins with the time again: the end of its name tells it from others.
+    A folder that a sweep has named itself begins with the time again: the end of its id tells it from others. What a
+    person has called it stands before all.
     """
     made_up = _OWN_NAME.fullmatch(run.run_id)
-    name = made_up[1] if made_up else run.run_id
-    return f"{day_and_time(run.started_at)} · {run.state} · {count(run.grid.num_points, 'point')} · {name}"
+    end = made_up[1] if made_up else run.run_id
+    parts = [shortened(name, NAME_LETTERS)] if name else []
+    return " · ".join([*parts, day_and_time(run.started_at), run.state, count(run.grid.num_points, "point"), end])
 
 
 def conditions(run: Run) -> str:

@@ -67,6 +67,7 @@ UNKNOWN_LAYERS = "unknown_layers"
 ADDRESS_COMPLAINTS = "address_complaints"
 ADDRESS_VALUES = "address_values"
 START_ERROR = "start_error"
+RUN_ANSWER = "run_answer"
 DRAWN = "drawn"
 DRAWING_S = "drawing_s"
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from dashboard import session
 from dashboard.jobs import Job, sweep_on
-from dashboard.newest import Newest
+from dashboard.newest import Newest, file_stamp
 from dashboard.sample_store import SampleFile
 from profiling.device_lock import Owner
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, find_run_folder, read_run, results_dir
@@ -25,8 +25,7 @@ MEASUREMENTS_KEPT = 4
 # Of rows: reading so many is noticed.
 BIG_BYTES = 4 * 2**20
 
-Stamp = tuple[int, int, int] | None
-# Who holds the device for a sweep, and when a run's folder last changed.
+# Who holds the device for a sweep, and when the results last changed.
 Traces = tuple[Owner | None, int]
 
 
@@ -90,14 +89,14 @@ def takes_a_while(run: Run) -> bool:
 def _read(run: Run) -> tuple[pd.DataFrame, list[str]]:
     folder = folder_of(run)
     # All of `run.json` would not do: it changes with every workload that is begun.
-    stamp = (_stamp(folder / MEASUREMENTS_FILE), run.state, run.settings, run.environment)
+    stamp = (file_stamp(folder / MEASUREMENTS_FILE), run.state, run.settings, run.environment)
     return _tables().of(str(folder), stamp, lambda: load_table(folder))
 
 
 def replicates_of(run: Run, point: int) -> pd.DataFrame:
     """The rows of a point as measured, one per replicate and contender."""
     folder = folder_of(run)
-    rows = _measurements().of(str(folder), _stamp(folder / MEASUREMENTS_FILE), lambda: load_measurements(folder))
+    rows = _measurements().of(str(folder), file_stamp(folder / MEASUREMENTS_FILE), lambda: load_measurements(folder))
     return rows[rows["point"] == point]
 
 
@@ -114,10 +113,11 @@ def folder_of(run: Run) -> Path:
 
 
 def traces(device: str) -> Traces:
-    """What changes when a sweep begins or ends, wherever it was started: who holds the device, and the run folders."""
+    """What changes when a sweep begins or ends, or a run is named or deleted: who holds the device, and the folders."""
     try:
         with os.scandir(results_dir()) as entries:
             changed = max((entry.stat().st_mtime_ns for entry in entries), default=0)
+        changed = max(changed, results_dir().stat().st_mtime_ns)  # a folder that is gone has no time of its own
     except OSError:
         changed = 0
     return sweep_on(device), changed
@@ -129,15 +129,6 @@ def size_of(run: Run) -> int:
         return (folder_of(run) / MEASUREMENTS_FILE).stat().st_size
     except OSError:
         return 0
-
-
-def _stamp(path: Path) -> Stamp:
-    """What changes when a file does, whether rows came, it was replaced, or someone edited it."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 # Of a sweep that goes on every look is at a longer file: what was made of a shorter one would only take memory.
