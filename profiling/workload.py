@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from profiling.quoted import quoted
+from profiling.units import format_duration
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 MODES = ("inference", "training")
@@ -144,7 +145,11 @@ class Grid:
         require_seed(self.seed)
         require_device(self.device)
         if self.num_points > MAX_POINTS:
-            raise GridError(f"the grid may hold up to {MAX_POINTS:,} points, not {self.num_points:,}: shorten a list")
+            took = format_duration(float(self.num_points))
+            raise GridError(
+                f"the grid may hold up to {MAX_POINTS:,} points, not {self.num_points:,}, which at a second each would "
+                f"take about {took}: shorten a list"
+            )
 
     @property
     def num_points(self) -> int:
