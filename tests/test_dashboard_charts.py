@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 import pytest
 from dashboard_samples import make_run, without_numbers
 
-from profiling.charts.row_columns import column_order
 from profiling.charts.axes import (
     ALL_OTHERS,
     View,
@@ -25,6 +24,7 @@ from profiling.charts.lines import line_chart
 from profiling.charts.marks import log_ticks
 from profiling.charts.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
 from profiling.charts.palette import FAILED, UNRELIABLE
+from profiling.charts.row_columns import column_order
 from profiling.charts.speedup_map import speedup_map
 from profiling.charts.summary import headlines, unmeasured, warned
 from profiling.settings import SweepSettings
