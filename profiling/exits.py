@@ -52,22 +52,33 @@ class Commands(click.Group):
     A full disk under standard output, or a reader that has left, ends with one sentence and `EXIT_UNTOLD`.
     """
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Reads the options, of which --help and --version answer at once."""
+        with _answers():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, and sees that what it said is out."""
-        if sys.stdout is None:  # closed by whoever started it: nobody wants to read
-            # For as long as the program runs.
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+        with _answers():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _answers() -> Iterator[None]:
+    if sys.stdout is None:  # closed by whoever started it: nobody wants to read
+        # For as long as the program runs.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    try:
         try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                if not sys.stdout.closed:  # as a sweep does whose reader has left
-                    sys.stdout.flush()
-        except OSError as error:
-            if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
-                raise
-            _leave_output()
-            exit_with(f"standard output cannot be written: {os.strerror(error.errno or 0)}", EXIT_UNTOLD)
+            yield
+        finally:
+            if not sys.stdout.closed:  # as a sweep does whose reader has left
+                sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS or error.filename is not None:
+            raise
+        _leave_output()
+        exit_with(f"standard output cannot be written: {os.strerror(error.errno or 0)}", EXIT_UNTOLD)
 
 
 def _leave_output() -> None:

@@ -447,3 +447,16 @@ def test_export_of_what_is_not_there_or_cannot_be_written_says_what_to_do(tmp_pa
     told = CliRunner().invoke(main, ["export", str(tmp_path)])
     assert told.exit_code == 1
     assert told.stderr.endswith("; --out PATH writes the table elsewhere\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("asked", ["--help", "--version"])
+def test_help_that_cannot_be_written_ends_with_a_sentence_too(asked: str) -> None:
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "profiling", asked], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (ended.returncode, ended.stderr) == (
+        74,
+        "error: standard output cannot be written: No space left on device\n",
+    )
