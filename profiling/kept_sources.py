@@ -101,7 +101,7 @@ def keep_layer(folder: Path, layer: LayerFile, hash_: str | None) -> bool:
 def keep_recipe(folder: Path, hash_: str, key: str, recipe: Mapping[str, Any]) -> None:
     """Keeps how a layer of a kept source was built, called and given its weights, under what it depends on."""
     path = folder / SOURCES_DIR / hash_ / RECIPES_FILE
-    if not path.parent.is_dir() or path.parent.parent.is_symlink():
+    if not path.parent.is_dir() or path.parent.is_symlink() or path.parent.parent.is_symlink():
         return
     kept = read_recipes(folder, hash_)
     text = json.dumps(kept | {key: dict(recipe)}, ensure_ascii=False)

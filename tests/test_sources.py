@@ -366,3 +366,16 @@ def test_a_disk_without_room_for_a_recipe_costs_no_row(tmp_path: Path, monkeypat
     monkeypatch.setattr("profiling.kept_sources.write_aside", full)
     keep_recipe(folder, source.hash, "x", {})
     assert read_recipes(folder, source.hash) == {}
+
+
+@pytest.mark.parametrize("part", ["sources", "hash"])
+def test_nothing_is_written_through_a_link_out_of_the_run(part: str, tmp_path: Path) -> None:
+    folder, source = kept(tmp_path)
+    linked = folder / "sources" if part == "sources" else folder / "sources" / source.hash
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    before = sorted((tmp_path / "elsewhere").rglob("*"))
+    keep_recipe(folder, source.hash, "x", {})
+    if part == "sources":
+        assert not keep_source(folder, Source.of_ours())
+    assert sorted((tmp_path / "elsewhere").rglob("*")) == before
