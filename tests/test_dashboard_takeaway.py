@@ -1,5 +1,7 @@
 """What a person takes along of a run, and what the page tells of its limits, its growth and how to measure it again."""
 
+import shlex
+
 import pytest
 from dashboard_fakes import FakeChecker, FakeJobs, opened
 from dashboard_samples import make_run
@@ -9,6 +11,7 @@ from dashboard import services
 from dashboard.layers import Layers
 from dashboard.live_checks import LiveChecks
 from profiling.ceilings import with_ceilings
+from profiling.cli import main
 from profiling.settings import SweepSettings
 from profiling.sources import Source
 from profiling.workload import Grid
@@ -45,6 +48,16 @@ def test_the_limits_are_drawn_and_told_beside_the_laws(results):
     assert len(charts) == 3, "the roofline, and time and memory along the axis with more than two sizes"
     assert "How they grow with batch size is not told: 2 sizes, and a law needs at least 3" in words(app)
     assert all("custom" in chart.proto.alt for chart in charts)
+
+
+def test_the_commands_that_go_on_are_ones_that_the_program_takes(results):
+    make_run(results / "r", grid=GRID)
+    commands = [shlex.split(code.value) for code in opened(tab="Limits").code]
+    assert [words[3] for words in commands] == ["crossover", "fits"]
+    for _, _, _, name, *options in commands:
+        context = main.commands[name].make_context(name, options)
+        assert context.params["batch_size"] == "2", "the largest that was measured"
+    assert {"--contenders", "custom,official", "--from", "8", "--to", "256"} <= set(commands[0])
 
 
 def test_without_ceilings_and_without_sizes_the_page_says_what_is_missing(results):
