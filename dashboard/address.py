@@ -15,10 +15,12 @@ from streamlit.errors import StreamlitAPIException
 
 from dashboard import session
 from profiling.charts.formatting import plain
+from profiling.compare.comparing import parse_share
+from profiling.compare.sides import CompareError
 from profiling.layers import is_layer
 from profiling.parsing import parse_number, parse_seconds
 from profiling.quoted import quoted
-from profiling.settings import HEAPS, OFFICIAL, REFERENCES, require_seconds
+from profiling.settings import HEAPS, OFFICIAL, REFERENCES, reference_of, require_seconds
 from profiling.workload import (
     DTYPES,
     MODES,
@@ -91,7 +93,7 @@ def show() -> None:
 def _argument(name: str) -> str:
     """The name that error messages use."""
     return {session.TIME_BUDGET: "time_budget_s", session.QUIET_WAIT: "quiet_wait_s"}.get(
-        name, name.removeprefix("layer_")
+        name, name.removeprefix("layer_").removeprefix("op_")
     )
 
 
@@ -124,6 +126,17 @@ def _contenders(name: str, texts: Sequence[str]) -> None:
     _each_of(tuple(REFERENCES), name, [text for text in texts if not is_layer(text)])
 
 
+def _contender(_: str, texts: Sequence[str]) -> None:
+    reference_of(texts[-1])
+
+
+def _percent(name: str, texts: Sequence[str]) -> None:
+    try:
+        parse_share(f"{texts[-1]}%")
+    except CompareError:
+        raise GridError(f"{name} must be a number of per cent from 0 to 1,000, not {quoted(texts[-1])}") from None
+
+
 def _without_name(require: Callable[[Any], None]) -> Callable[[str, Any], None]:
     return lambda _, value: require(value)
 
@@ -149,6 +162,7 @@ RULES: dict[str, Rule] = {
     session.QUIET_WAIT: partial(_seconds, 0.0),
     session.HEAP: partial(_one_of, HEAPS),
     session.REFERENCE: partial(_one_of, OFFICIAL),
+    session.FAIL_ABOVE: _percent,
     session.LAYER_D_MODEL: _SIZE,
     session.LAYER_NUM_HEADS: _SIZE,
     session.LAYER_BATCH_SIZE: _SIZE,
@@ -156,4 +170,14 @@ RULES: dict[str, Rule] = {
     session.LAYER_DTYPE: partial(_one_of, DTYPES),
     session.LAYER_CAUSAL: _TOGGLE,
     session.LAYER_BATCH_FIRST: _TOGGLE,
+    session.OPERATORS_ONE: _contender,
+    session.OPERATORS_OTHER: _contender,
+    session.OPERATORS_BATCH_SIZE: _SIZE,
+    session.OPERATORS_SEQ_LEN: _SIZE,
+    session.OPERATORS_NUM_HEADS: _SIZE,
+    session.OPERATORS_D_MODEL: _SIZE,
+    session.OPERATORS_DTYPE: partial(_one_of, DTYPES),
+    session.OPERATORS_MODE: partial(_one_of, MODES),
+    session.OPERATORS_BIAS: _TOGGLE,
+    session.OPERATORS_CAUSAL: _TOGGLE,
 }

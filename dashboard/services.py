@@ -1,4 +1,4 @@
-"""What lives as long as the server and is shared by all its tabs: its sweeps, its live check, the registered layers."""
+"""What lives as long as the server and is shared by all its tabs: sweeps, live check, profiles, registered layers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import streamlit as st
 from dashboard.jobs import Jobs
 from dashboard.layers import Layers, parse
 from dashboard.live_checks import LiveChecks
+from dashboard.profiles import Profiles
 
 
 @st.cache_resource(show_spinner=False)
@@ -24,6 +25,14 @@ def live_checks() -> LiveChecks:
     checks = LiveChecks()
     atexit.register(checks.close)
     return checks
+
+
+@st.cache_resource(show_spinner=False)
+def profiles() -> Profiles:
+    """This server's operator profiles."""
+    made = Profiles()
+    atexit.register(made.close)
+    return made
 
 
 @st.cache_resource(show_spinner=False)

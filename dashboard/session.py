@@ -62,11 +62,31 @@ LAYER_DTYPE = "layer_dtype"
 LAYER_CAUSAL = "layer_causal"
 LAYER_BATCH_FIRST = "layer_batch_first"
 
+# Whose operators are looked at, and at which shape.
+OPERATORS_ONE = "op_one"
+OPERATORS_OTHER = "op_other"
+OPERATORS_BATCH_SIZE = "op_batch_size"
+OPERATORS_SEQ_LEN = "op_seq_len"
+OPERATORS_NUM_HEADS = "op_num_heads"
+OPERATORS_D_MODEL = "op_d_model"
+OPERATORS_DTYPE = "op_dtype"
+OPERATORS_MODE = "op_mode"
+OPERATORS_BIAS = "op_bias"
+OPERATORS_CAUSAL = "op_causal"
+
+# Which runs are compared: URL parameters, written by hand as that of the run is.
+BASE = "base"
+NEW = "new"
+FAIL_ABOVE = "fail_above"
+COMPARE_PAGE = "compare_page"
+
 # Kept between reruns of one session, in no URL.
 UNKNOWN_LAYERS = "unknown_layers"
 ADDRESS_COMPLAINTS = "address_complaints"
 ADDRESS_VALUES = "address_values"
 START_ERROR = "start_error"
+PROFILE_ERROR = "profile_error"
+CHOSEN_POINT = "chosen_point"
 RUN_ANSWER = "run_answer"
 DRAWN = "drawn"
 DRAWING_S = "drawing_s"
@@ -75,6 +95,11 @@ DRAWING_S = "drawing_s"
 def sample(axis: str) -> str:
     """The key of the choice of one axis's value for the point whose samples are shown."""
     return f"sample_{axis}"
+
+
+def compare_anyway(base: str, new: str) -> str:
+    """The key of the consent to compare these two runs in spite of what forbids it; in no URL."""
+    return f"compare_anyway_{base}_{new}"
 
 
 def held(axis: str) -> str:

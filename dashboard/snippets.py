@@ -1,13 +1,15 @@
-"""What to take away from a check: the pytest test that guards the layer, and the command line that repeats it."""
+"""What to take away from a check or a profile: the test that guards a layer, and the command that repeats it."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from profiling.charts.names import file_of, name_of
 from profiling.layers import is_layer
+from profiling.settings import OFFICIAL
 from profiling.workload import Workload
 
 BUILT_IN_CLASSES = {"custom": "MultiHeadAttention", "custom-fused": "FusedMultiHeadAttention"}
@@ -50,7 +52,38 @@ def check_arguments(contender: str, workload: Workload, *, batch_first: bool = T
     return words
 
 
-def command(arguments: list[str]) -> str:
+def profile_arguments(
+    workload: Workload, contenders: Sequence[str], *, reference: str, heap: str, threads: int | None
+) -> list[str]:
+    """The command line that profiles two contenders, after `python -m profiling`.
+
+    Args:
+        workload: at which point.
+        contenders: the two; a layer of one's own beside its reference need not name that.
+        reference: what layers of one's own are compared with.
+        heap: as in a sweep.
+        threads: of the workload; None leaves them to torch.
+    """
+    own = [name for name in contenders if is_layer(name)]
+    others = [name for name in contenders if not is_layer(name)]
+    stands_alone = len(own) == 1 and others == [reference]
+    words = ["profile"]
+    if others and not stands_alone:
+        words += ["--contenders", ",".join(others)]
+    for name in own:
+        words += ["--contender", name]
+    if own and reference != OFFICIAL[0]:
+        words += ["--reference", reference]
+    for name in ("batch_size", "seq_len", "num_heads", "d_model"):
+        words += [f"--{name.replace('_', '-')}", str(getattr(workload, name))]
+    words += ["--dtype", workload.dtype, "--mode", workload.mode]
+    for name in ("bias", "causal"):
+        words += [f"--{name}", "yes"] if getattr(workload, name) else []
+    words += ["--device", workload.device, *([] if threads is None else ["--threads", str(threads)])]
+    return [*words, "--seed", str(workload.seed), "--heap", heap]
+
+
+def command(arguments: Sequence[str]) -> str:
     """A command line to copy into a shell."""
     return shlex.join(["python", "-m", "profiling", *arguments])
 
