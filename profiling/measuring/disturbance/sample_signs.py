@@ -76,8 +76,8 @@ def mode_warnings(samples: Mapping[str, Sequence[float]], names: Sequence[str]) 
         if modes is not None:
             found.append(
                 f"{modes.slow_share:.0%} of the times of {name} are a group of their own, {modes.apart:.0%} slower: "
-                "the median is that of the larger group (turbo, huge pages or a shared core switch so). Try "
-                "--threads 1, and add --replicates"
+                "the median is that of the larger group (turbo, huge pages or a shared core switch so). Add "
+                "--replicates, and where it ran on more than one thread try --threads 1"
             )
     return found
 
