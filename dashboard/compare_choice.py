@@ -1,0 +1,159 @@
+"""Which two runs are compared: those of the URL, those last picked, or the two newest of one device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from dashboard import note_store, run_picker, session
+from profiling.charts.formatting import plain, shortened
+from profiling.compare.comparing import FAIL_ABOVE
+from profiling.runs import Run, RunError, find_run_folder, results_dir
+
+SIDES = {session.BASE: "BASE, what was before", session.NEW: "NEW, what is now"}
+# Per cent.
+MOST_FAIL_ABOVE = 1000.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is to be compared.
+
+    Attributes:
+        base: what was before.
+        new: what is now.
+        names: of the runs that have one, by id.
+        fail_above: the share above which a change counts as a regression.
+    """
+
+    base: Run
+    new: Run
+    names: Mapping[str, str]
+    fail_above: float
+
+
+def show(runs: Sequence[Run]) -> Wish:
+    """Draws the choices of both sides, of at least one run, and returns what is chosen."""
+    by_id = {run.run_id: run for run in runs}
+    names = note_store.names_of_runs(by_id)
+    base, new, complaints = choose(runs, *(_wanted(side) for side in SIDES))
+    for complaint in complaints:
+        st.warning(plain(complaint))
+    default = choose(runs, None, None)[:2]
+    # The newest two are followed until others are picked; the URL names both all the same, so that it can be sent.
+    _keep(base.run_id, new.run_id, is_picked=(base, new) != default)
+    left, middle, right = st.columns([5, 1, 5], gap="small", vertical_alignment="bottom")
+    for place, side, run in ((left, session.BASE, base), (right, session.NEW, new)):
+        with place:
+            _show_side(side, run, by_id, names)
+    middle.button(
+        "⇄", key="swap_sides", width="stretch", help="Swap BASE and NEW", on_click=_keep, args=(new.run_id, base.run_id)
+    )
+    return Wish(base=base, new=new, names=names, fail_above=_choose_threshold())
+
+
+def choose(runs: Sequence[Run], base: str | None, new: str | None) -> tuple[Run, Run, list[str]]:
+    """BASE and NEW, and a sentence for each that was asked for and is not there.
+
+    Args:
+        runs: at least one, the newest first.
+        base: the id or the name that was asked for; None for whatever goes with NEW.
+        new: likewise; where neither is asked for, the two newest of the same device.
+    """
+    complaints: list[str] = []
+    found_base, found_new = (_find(runs, wanted, complaints) for wanted in (base, new))
+    if found_new is None:
+        found_new = _default_new(runs, found_base)
+    if found_base is None:
+        found_base = _default_base(runs, found_new)
+    return found_base, found_new, complaints
+
+
+def _find(runs: Sequence[Run], wanted: str | None, complaints: list[str]) -> Run | None:
+    if not wanted:
+        return None
+    try:
+        run_id = find_run_folder(wanted, results_dir()).name
+    except RunError as error:
+        complaints.append(f"The link names a run that cannot be compared: {error}.")
+        return None
+    found = next((run for run in runs if run.run_id == run_id), None)
+    if found is None:
+        complaints.append(f"The link names a run that cannot be compared: {run_id} cannot be read.")
+    return found
+
+
+def _default_new(runs: Sequence[Run], base: Run | None) -> Run:
+    """The newest run that holds rows and has one beside it to be compared with."""
+    with_rows = [run for run in runs if run.progress.done] or list(runs)
+    others = [run for run in with_rows if base is None or run.run_id != base.run_id]
+    if base is not None:
+        return next((run for run in others if _device(run) == _device(base)), next(iter(others), base))
+    devices = [_device(run) for run in others]
+    return next((run for run in others if devices.count(_device(run)) > 1), others[0])
+
+
+def _default_base(runs: Sequence[Run], new: Run) -> Run:
+    """The run before NEW on the same device; where there is none, one after it, or one of another device."""
+    with_rows = [run for run in runs if run.progress.done and run.run_id != new.run_id]
+    place = next((place for place, run in enumerate(runs) if run.run_id == new.run_id), 0)
+    older = {run.run_id for run in runs[place + 1 :]}
+    ordered = sorted(with_rows, key=lambda run: (_device(run) != _device(new), run.run_id not in older))
+    return ordered[0] if ordered else new
+
+
+def _device(run: Run) -> tuple[str, str]:
+    return run.device, str(run.environment.get("device_name"))
+
+
+def _show_side(side: str, run: Run, by_id: Mapping[str, Run], names: Mapping[str, str]) -> None:
+    key = _choice_key(side)
+    st.session_state[key] = run.run_id
+    st.selectbox(
+        SIDES[side],
+        list(by_id),
+        format_func=lambda run_id: run_picker.label(by_id[run_id], names.get(run_id)) if run_id in by_id else run_id,
+        key=key,
+        on_change=_picked,
+    )
+    st.caption(plain(shortened(run_picker.conditions(run), 240)))
+    run_picker.show_note(run)
+
+
+def _choose_threshold() -> float:
+    percent = st.number_input(
+        "A change is a regression above, %",
+        min_value=0.0,
+        max_value=MOST_FAIL_ABOVE,
+        value=100 * FAIL_ABOVE,
+        step=1.0,
+        format="%g",
+        key=session.FAIL_ABOVE,
+        bind="query-params",
+        width=240,
+        help="And only where the interval that holds all rows compared together lies wholly beyond the noise.",
+    )
+    return percent / 100
+
+
+def _choice_key(side: str) -> str:
+    return f"{side}_choice"
+
+
+def _wanted(side: str) -> str | None:
+    wanted = st.query_params.get(side) or st.session_state.get(side)
+    return None if wanted is None else str(wanted)
+
+
+def _keep(base: str, new: str, *, is_picked: bool = True) -> None:
+    """Compares these from now on: in the URL, and where they were picked in this session too."""
+    for side, run_id in ((session.BASE, base), (session.NEW, new)):
+        st.session_state[side] = run_id if is_picked else None
+        if st.query_params.get(side) != run_id:
+            st.query_params[side] = run_id
+
+
+def _picked() -> None:
+    _keep(*(st.session_state[_choice_key(side)] for side in SIDES))

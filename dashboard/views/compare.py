@@ -1,0 +1,89 @@
+"""Compare: any two runs, what changed from one to the other, and what of it may be claimed."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from dashboard import address, compare_choice, compare_panel, compare_store, run_picker, session
+from dashboard.compare_choice import Wish
+from dashboard.compare_store import Comparing, Question
+from profiling.charts.formatting import duration, plain
+from profiling.compare.comparing import ComparisonRefused
+from profiling.compare.sides import CompareError
+from profiling.run_list import list_runs
+from profiling.runs import RunError, results_dir
+
+TICK_S = 1.0
+
+
+def show() -> None:
+    """Draws the view from top to bottom."""
+    address.clean()
+    st.title("Compare", anchor=False)
+    st.caption(
+        "What became slower from one run to another, beyond noise? Verdicts rest on the time relative to the reference "
+        "measured beside it, so that another day's machine cancels."
+    )
+    listing = list_runs(results_dir())
+    if listing.runs:
+        wish = compare_choice.show(listing.runs)
+        address.show()
+        _show_comparison(wish)
+    else:
+        st.info("There are no runs yet: *Measure* makes one, and a second to compare it with.")
+    run_picker.show_unreadable(listing.unreadable)
+
+
+def _show_comparison(wish: Wish) -> None:
+    """The answer; while it is being made, a fragment that looks for it."""
+    consent, result = st.container(), st.container()
+    key = session.compare_anyway(wish.base.run_id, wish.new.run_id)
+    is_meant = bool(st.session_state.get(key))
+    asked = compare_store.comparisons().ask(_question(wish, anyway=is_meant))
+    if not asked.wait(compare_store.WAIT_S):
+        with consent:
+            if is_meant:  # kept, though it is not known yet whether it is needed
+                _show_consent(key)
+        with result:
+            st.fragment(_watch, run_every=TICK_S)(asked)
+        return
+    is_marked = False
+    with result:
+        try:
+            found = asked.future.result()
+        except ComparisonRefused as refusal:
+            is_marked = True
+            st.warning(f"Not compared: {plain(str(refusal))}.")
+            compare_panel.show_differences(refusal.differences)
+        except (CompareError, RunError) as error:
+            st.error(f"Not compared: {plain(str(error))}.")
+            return
+        else:
+            is_marked = found.is_marked
+            compare_panel.show(found)
+        compare_panel.show_command(wish.base.run_id, wish.new.run_id, wish.fail_above, anyway=is_marked and is_meant)
+    if is_marked:
+        with consent:
+            _show_consent(key)
+
+
+def _question(wish: Wish, *, anyway: bool) -> Question:
+    base, new = (compare_store.given_of(run, wish.names.get(run.run_id)) for run in (wish.base, wish.new))
+    return Question(base=base, new=new, fail_above=wish.fail_above, anyway=anyway)
+
+
+def _show_consent(key: str) -> None:
+    st.checkbox(
+        "Compare all the same",
+        key=key,
+        help="The result is marked: what changed may be what else differs, and not the layer.",
+    )
+
+
+def _watch(asked: Comparing) -> None:
+    if asked.future.done():
+        st.rerun()
+    waited = time.monotonic() - asked.began
+    st.info(f"The runs are being read and compared, for {duration(waited)} now. A big run takes some seconds …")

@@ -1,0 +1,327 @@
+"""The page's comparison of two runs, and its chart."""
+
+import json
+
+import pandas as pd
+import pytest
+from compared_runs import planted_run
+from streamlit.testing.v1 import AppTest
+
+from dashboard import address, compare_choice, compare_store, compare_table
+from dashboard.compare_store import Comparisons, Question, given_of
+from profiling.charts.compare_chart import NOT_MEASURED, REGRESSION, compare_chart
+from profiling.charts.compare_text import compare_alt
+from profiling.charts.compared_rows import MOST_SHAPES, choose_rows
+from profiling.charts.palette import UNRELIABLE
+from profiling.compare.comparing import compare_runs
+from profiling.compare.sides import CompareError
+from profiling.compare.text import worst_first
+from profiling.run_list import list_runs
+from profiling.run_notes import name_run
+from profiling.runs import MEASUREMENTS_FILE, read_run
+
+BASE, NEW = "20260301-190811-aa01", "20260302-190811-aa02"
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path, monkeypatch, unsynced):
+    monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path))
+    monkeypatch.setattr(compare_store, "WAIT_S", 20)  # a busy machine is no big run
+    compare_store.comparisons.clear()
+    return tmp_path
+
+
+@pytest.fixture
+def slower(results):
+    """In NEW custom takes 1.3 times as long at the first point, and is lost at the second."""
+    planted_run(results / BASE, started_at="2026-03-01T19:08:11+00:00")
+    return planted_run(
+        results / NEW, slowdown=1.3, seed=9, lost={("custom", 2): "oom"}, started_at="2026-03-02T19:08:11+00:00"
+    )
+
+
+def page():
+    from dashboard.views import compare
+
+    compare.show()
+
+
+def opened(**params):
+    app = AppTest.from_function(page, default_timeout=30)
+    app.query_params.update(params)
+    app.run()
+    assert not app.exception
+    return app
+
+
+def text(app):
+    parts = (*app.title, *app.markdown, *app.caption, *app.info, *app.warning, *app.error, *app.success)
+    return "\n".join([*(part.value for part in parts), *(part.value for part in app.code)]).replace("\\", "")
+
+
+def sides(app):
+    return app.selectbox(key="base_choice").value, app.selectbox(key="new_choice").value
+
+
+def linked(app):
+    found = (app.query_params[name] for name in ("base", "new"))
+    return tuple(each[0] if isinstance(each, list) else each for each in found)
+
+
+# -- the view ---
+
+
+def test_without_runs_the_view_says_what_to_do():
+    assert "There are no runs yet" in text(opened())
+
+
+def test_the_two_newest_are_compared_and_told_in_words_numbers_a_chart_and_a_table(slower):
+    app = opened()
+    assert sides(app) == (BASE, NEW)
+    assert linked(app) == (BASE, NEW)
+    told = text(app)
+    assert "REGRESSION in 2 of 4 rows" in told
+    assert "Coverage: custom: 1 of 2 shapes compared; 1: oom in NEW." in told
+    assert "Mean over 1 of 2 shapes. 1 slower, **2 regressions**." in told
+    assert app.metric[0].value.startswith(("+29.", "+30."))
+    assert f"python -m profiling compare {BASE} {NEW} --fail-above 5%" in told
+    assert "2 regressions" in app.get("plotly_chart")[0].proto.alt
+    table = app.dataframe[0].value
+    assert table["contender"].tolist() == ["custom", "custom", "official", "official"]
+    assert table["verdict"].tolist()[0] == "lost: oom in NEW"
+
+
+def test_runs_of_the_link_are_compared_by_id_or_name_and_can_be_swapped(slower, results):
+    planted_run(results / "third", started_at="2026-03-03T19:08:11+00:00")
+    name_run(results / BASE, "before the rewrite")
+    app = opened(base="before the rewrite", new=NEW, fail_above="50")
+    assert sides(app) == (BASE, NEW)
+    assert app.selectbox(key="base_choice").options[2].startswith("before the rewrite · ")
+    assert "lost: oom in NEW" in app.dataframe[0].value["verdict"].tolist()
+    assert "REGRESSION in 1 of 4 rows" in text(app), "30 % is below the threshold"
+    app.button(key="swap_sides").click().run()
+    assert sides(app) == (NEW, BASE)
+    assert linked(app) == (NEW, BASE)
+    app.selectbox(key="new_choice").set_value("third").run()
+    assert sides(app) == (NEW, "third")
+    assert linked(app) == (NEW, "third")
+
+
+def test_a_run_of_the_link_that_is_gone_is_told_and_another_compared(slower):
+    app = opened(base="gone")
+    assert "The link names a run that cannot be compared: there is no run gone" in text(app)
+    assert sides(app) == linked(app) == (BASE, NEW)
+
+
+def test_runs_that_were_not_measured_alike_are_refused_until_it_is_meant(results):
+    planted_run(results / BASE, started_at="2026-03-01T19:08:11+00:00")
+    planted_run(
+        results / NEW, environment={"torch_version": "2.14.0"}, threads=3, started_at="2026-03-02T19:08:11+00:00"
+    )
+    app = opened()
+    assert "Not compared: BASE and NEW were not measured alike" in app.warning[0].value.replace("\\", "")
+    assert "**torch_version: 2.13.0 in BASE, 2.14.0 in NEW**" in text(app)
+    assert not app.get("plotly_chart")
+    assert "--anyway" not in text(app)
+    app.checkbox[0].check().run()
+    assert not app.exception
+    assert len(app.get("plotly_chart")) == 1
+    assert "Note: made in spite of a difference in torch_version" in text(app)
+    assert "--fail-above 5% --anyway" in text(app)
+    app.button(key="swap_sides").click().run()
+    assert "Not compared" in text(app), "the consent was to another comparison"
+
+
+def test_one_run_alone_is_compared_with_itself_and_told_so(results):
+    planted_run(results / BASE)
+    assert "Note: BASE and NEW are the same run." in text(opened())
+
+
+def test_runs_with_nothing_in_common_are_told_by_their_names(results):
+    planted_run(
+        results / BASE,
+        cells={(name, point): {"seq_len": 11 + point} for name in ("custom", "official") for point in (1, 2)},
+    )
+    planted_run(results / NEW)
+    app = opened(base=BASE, new=NEW)
+    assert f"nothing to compare: {BASE} and {NEW} have no workload and contender in common" in text(app)
+
+
+def test_a_run_without_rows_is_told_by_its_name(results):
+    planted_run(results / BASE)
+    planted_run(results / NEW)
+    (results / NEW / MEASUREMENTS_FILE).unlink()
+    told = text(opened(base=BASE, new=NEW))
+    assert f"Not compared: {NEW} holds no row that was measured." in told
+    assert str(results) not in told
+
+
+def test_a_comparison_that_takes_long_is_told_to_be_made(slower, monkeypatch):
+    monkeypatch.setattr(compare_store, "WAIT_S", 0)
+    turn = compare_store.comparisons()._turn
+    with turn:
+        app = opened()
+        assert "The runs are being read and compared" in text(app)
+    question = compare_store.comparisons()._kept[-1]
+    assert question.wait(20)
+    app.run()
+    assert "REGRESSION in 2 of 4 rows" in text(app)
+
+
+def test_a_threshold_in_the_link_that_cannot_be_is_told():
+    assert address.complaints({"fail_above": ["inf"], "base": ["x"]}) == {
+        "fail_above": "fail_above must be a number of per cent from 0 to 1,000, not 'inf'"
+    }
+    assert address.complaints({"fail_above": ["7.5"]}) == {}
+
+
+# -- which runs, and when they are read ---
+
+
+def test_by_default_the_newest_run_is_compared_with_the_one_before_it_on_its_device(results):
+    for number, device in enumerate(["A", "B", "A", "C"], start=1):
+        planted_run(
+            results / f"r{number}", started_at=f"2026-03-0{number}T00:00:00+00:00", environment={"device_name": device}
+        )
+    runs = list_runs().runs
+
+    def chosen(base=None, new=None):
+        first, second, complaints = compare_choice.choose(runs, base, new)
+        assert complaints == []
+        return first.run_id, second.run_id
+
+    assert chosen() == ("r1", "r3"), "the newest that has a partner"
+    assert chosen(new="r1") == ("r3", "r1"), "a later one where there is none before"
+    assert chosen(base="r1") == ("r1", "r3")
+    assert chosen(base="r2") == ("r2", "r4"), "of another device where there is none"
+    assert chosen("r2", "r2") == ("r2", "r2")
+
+
+@pytest.mark.parametrize("wanted", ["gone", "../..", "x" * 300, "r\0", "outside"])
+def test_a_link_never_leads_out_of_the_results(slower, results, wanted):
+    (results / "outside").symlink_to(results.parent)
+    base, new, complaints = compare_choice.choose(list_runs().runs, wanted, None)
+    assert (base.run_id, new.run_id) == (BASE, NEW)
+    assert len(complaints) == 1
+
+
+def test_a_comparison_is_made_once_until_a_file_changes(slower, results, monkeypatch):
+    read = []
+    real = compare_store.read_side
+    monkeypatch.setattr(compare_store, "read_side", lambda folder: read.append(folder.name) or real(folder))
+    made = Comparisons()
+
+    def ask(**changes):
+        base, new = (given_of(read_run(results / name), None) for name in (BASE, NEW))
+        return made.ask(Question(**{"base": base, "new": new, "fail_above": 0.05, "anyway": False, **changes}))
+
+    assert len(ask().future.result(20).regressions) == 2
+    assert ask() is ask()
+    assert len(ask(fail_above=0.5).future.result(20).regressions) == 1
+    assert read == [BASE, NEW]
+    rows = (results / NEW / MEASUREMENTS_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
+    (results / NEW / MEASUREMENTS_FILE).write_text("".join(rows[:-1]), encoding="utf-8")
+    ask().future.result(20)
+    assert read == [BASE, NEW, NEW]
+
+
+def test_a_bug_in_a_comparison_is_raised_where_its_answer_is_asked_for(slower, results, monkeypatch):
+    monkeypatch.setattr(compare_store, "compare_sides", lambda *_, **__: 1 / 0)
+    given = given_of(read_run(results / BASE), None)
+    asked = Comparisons().ask(Question(base=given, new=given, fail_above=0.05, anyway=False))
+    with pytest.raises(ZeroDivisionError):
+        asked.future.result(20)
+
+
+def test_what_cannot_be_compared_is_told_by_its_label(results):
+    planted_run(results / BASE)
+    (results / BASE / MEASUREMENTS_FILE).unlink()
+    given = given_of(read_run(results / BASE), "mine")
+    asked = Comparisons().ask(Question(base=given, new=given, fail_above=0.05, anyway=False))
+    with pytest.raises(CompareError, match=r"^mine holds no row"):
+        asked.future.result(20)
+
+
+# -- table and chart ---
+
+
+@pytest.fixture
+def found(slower, results):
+    return compare_runs(results / BASE, results / NEW)
+
+
+def test_the_table_is_in_the_order_of_the_command_line(found):
+    rows = pd.concat(
+        [
+            found.rows.assign(verdict=verdict, change_percent=change, is_regression=is_regression, is_yardstick=is_it)
+            for verdict, change, is_regression, is_it in [
+                ("same", 0.5, False, False),
+                ("slower", 3.0, False, False),
+                ("slower", 7.0, False, False),
+                (None, None, False, False),
+                ("faster", -8.0, True, False),
+                ("unsure", 40.0, False, True),
+            ]
+        ],
+        ignore_index=True,
+    ).astype(found.rows.dtypes.to_dict())
+    rows["point_base"] = range(len(rows))
+    told = [row["point_base"] for row in worst_first(type(found)(**{**vars(found), "rows": rows}))]
+    assert compare_table.worst_first(rows)["point_base"].tolist() == told
+    assert told != sorted(told)
+
+
+def test_the_chart_has_a_mark_a_row_full_where_a_difference_is_claimed(found):
+    figure = compare_chart(choose_rows(found.rows))
+    traces = {trace.name: trace for trace in figure.data}
+    assert set(traces) == {"noise, no claim within", "custom", REGRESSION, NOT_MEASURED}
+    (row,) = found.rows[found.rows["change_percent"].notna() & ~found.rows["is_yardstick"]].to_dict("records")
+    custom = traces["custom"]
+    assert list(custom.x) == [row["change_percent"]]
+    assert list(custom.error_x.array) == pytest.approx([row["change_high_percent"] - row["change_percent"]])
+    assert list(custom.error_x.arrayminus) == pytest.approx([row["change_percent"] - row["change_low_percent"]])
+    assert list(custom.marker.symbol) == ["circle"]
+    assert list(traces[REGRESSION].y) == [0, 1]
+    assert list(traces[NOT_MEASURED].x) == [0], "on the zero line, not a change"
+    assert "oom in NEW" in traces[NOT_MEASURED].text[0]
+    assert list(figure.layout.yaxis.ticktext) == ["b 3 s 5 h 2 d 10", "b 3 s 7 h 2 d 10"]
+
+
+def test_what_claims_nothing_is_hollow_and_what_does_not_count_grey(results):
+    planted_run(results / BASE)
+    changed = {("custom", 2): {"check_verdict": "fail"}}
+    rows = compare_runs(results / BASE, planted_run(results / NEW, seed=5, cells=changed)).rows
+    (custom,) = [trace for trace in compare_chart(choose_rows(rows)).data if trace.name == "custom"]
+    assert list(custom.marker.symbol) == ["circle-open", "circle-open"]
+    assert custom.marker.color[0] != UNRELIABLE == custom.marker.color[1]
+
+
+def test_of_many_shapes_the_worst_are_drawn_and_the_others_counted(found):
+    row = found.rows[found.rows["change_percent"].notna() & ~found.rows["is_yardstick"]]
+    many = pd.concat([row.assign(seq_len=length, change_percent=float(length % 37)) for length in range(1, 102)])
+    drawn = choose_rows(many.astype(found.rows.dtypes.to_dict()))
+    assert (drawn.shapes, drawn.shapes_left_out) == (MOST_SHAPES, 101 - MOST_SHAPES)
+    assert drawn.rows["change_percent"].min() == 20, (
+        "three shapes of each of 21 to 27, two of each of 28 to 36, and one"
+    )
+    assert drawn.rows["seq_len"].is_monotonic_increasing, "in the order of the grid"
+    assert len(compare_chart(drawn).layout.yaxis.ticktext) == MOST_SHAPES
+
+
+def test_the_axis_does_not_follow_an_interval_beyond_measure(found):
+    rows = found.rows.assign(change_high_percent=3e6, change_low_percent=-99.9)
+    reach = compare_chart(choose_rows(rows)).layout.xaxis.range
+    assert reach[1] < 150
+    assert reach[0] >= -115
+
+
+def test_the_chart_is_told_in_words(found):
+    told = compare_alt(found.rows, found.verdicts, 2)
+    assert "1 slower" in told
+    assert told.endswith("2 regressions.")
+
+
+def test_names_of_others_do_no_harm_in_the_chart(found):
+    rows = found.rows.assign(contender=found.rows["contender"].replace("custom", "a.py:<img src=x onerror=1>"))
+    written = json.dumps(compare_chart(choose_rows(rows)).to_plotly_json(), default=str)
+    assert "<img" not in written
