@@ -44,14 +44,19 @@ def show(runs: Sequence[Run]) -> Wish:
     default = choose(runs, None, None)[:2]
     # The newest two are followed until others are picked; the URL names both all the same, so that it can be sent.
     _keep(base.run_id, new.run_id, is_picked=(base, new) != default)
-    left, middle, right = st.columns([5, 1, 5], gap="small", vertical_alignment="bottom")
-    for place, side, run in ((left, session.BASE, base), (right, session.NEW, new)):
+    for place, side, run in zip(st.columns(2), SIDES, (base, new), strict=True):
         with place:
             _show_side(side, run, by_id, names)
-    middle.button(
-        "⇄", key="swap_sides", width="stretch", help="Swap BASE and NEW", on_click=_keep, args=(new.run_id, base.run_id)
-    )
-    return Wish(base=base, new=new, names=names, fail_above=_choose_threshold())
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="compare_choice"):
+        fail_above = _choose_threshold()
+        st.button(
+            "⇄ Swap",
+            key="swap_sides",
+            help="What was before becomes what is now.",
+            on_click=_keep,
+            args=(new.run_id, base.run_id),
+        )
+    return Wish(base=base, new=new, names=names, fail_above=fail_above)
 
 
 def choose(runs: Sequence[Run], base: str | None, new: str | None) -> tuple[Run, Run, list[str]]:

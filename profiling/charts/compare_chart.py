@@ -25,6 +25,8 @@ MARK_HEIGHT = 13
 # How much of a shape's height its marks take, and its band of noise.
 SPREAD = 0.62
 BAND = 0.86
+# Above the first shape and below the last: a ring around a mark needs more than the mark.
+ROOM = 0.7
 # An interval of few replicates may reach to millions of per cent: the axis ends at so many times the largest change,
 # or the largest noise, and the bar goes on beyond.
 REACH = 3.0
@@ -185,6 +187,7 @@ def _finish(
     header = TITLE_HEIGHT + legend_height(figure)
     height = header + AXIS_HEIGHT + len(lines) * (SHAPE_HEIGHT + MARK_HEIGHT * max(1, num_contenders - 1))
     frame(figure, "Change of time from BASE to NEW, %", height, header=header, legend_at=TITLE_HEIGHT)
+    figure.update_layout(legend_xref="container")  # names of shapes push the plot to the right
     figure.update_xaxes(
         range=[-min(reach, 100.0) * EDGE, reach * EDGE],
         title={"text": "← faster · slower →", "standoff": 4},
@@ -196,7 +199,7 @@ def _finish(
         tickmode="array",
         tickvals=list(range(len(lines))),
         ticktext=[chart_text(words) for words in shapes.values()],
-        range=[len(lines) - 0.5, -0.5],
+        range=[len(lines) - 1 + ROOM, -ROOM],
         showgrid=False,
         zeroline=False,
         automargin=True,
