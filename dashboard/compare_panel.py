@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import compare_table, snippets
+from dashboard import compare_link, compare_table, snippets
 from profiling.charts.compare_chart import compare_chart
 from profiling.charts.compare_text import compare_alt
 from profiling.charts.compared_rows import Drawn, choose_rows
@@ -21,6 +22,7 @@ from profiling.compare.comparing import Comparison
 from profiling.compare.coverage import Geomean
 from profiling.compare.differences import Difference
 from profiling.compare.text import closing_lines
+from profiling.wording import workload_words
 
 CARDS_A_ROW = 3
 # What is beyond stands in the JSON.
@@ -31,7 +33,8 @@ MEASURES = {"relative": "time next to the reference", "latency": "latency, machi
 CAPTION = (
     "Right of 0 is slower. Full marks claim a difference, hollow ones none (same, unsure or provisional), grey ones do "
     "not count: a check fails. Bars: 95 % interval for all contenders of a shape together. Grey band: noise, at least "
-    "2 %. A ring is a regression: above the threshold, and beyond noise for all rows together."
+    "2 %. A ring is a regression: above the threshold, and beyond noise for all rows together. "
+    "A click on a mark leads to its samples."
 )
 
 
@@ -150,13 +153,39 @@ def _show_chart(found: Comparison) -> None:
     if drawn.rows.empty:
         st.info("There is nothing to draw: both sides share references alone, which say what the machine did.")
         return
-    st.plotly_chart(
+    chosen = st.plotly_chart(
         compare_chart(drawn),
         key="chart_compare",
         config=CHART_CONFIG,
         alt=compare_alt(found.rows, found.verdicts, len(found.regressions)),
+        on_select="rerun",
+        selection_mode="points",
     )
+    links = st.container()
     st.caption(_caption(drawn))
+    with links:
+        show_links(found, chosen)
+
+
+def show_links(found: Comparison, chosen: Any) -> None:
+    """Draws where more is told of the point whose mark was clicked; nothing where none was.
+
+    Args:
+        found: what is drawn.
+        chosen: the chart's selection, whose marks carry the numbers of their point in BASE and in NEW.
+    """
+    marks = chosen["selection"]["points"] if chosen else []
+    numbers = next((mark["customdata"] for mark in marks if mark.get("customdata")), None)
+    if numbers is None:
+        return
+    rows = found.rows[found.rows["point_base"].eq(numbers[0]) & found.rows["point_new"].eq(numbers[1])]
+    if rows.empty:  # clicked while other runs were compared
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="compare_links"):
+        st.markdown(f"**{plain(workload_words(rows.iloc[0]))}**", width="content")
+        for side, run, number in zip(("BASE", "NEW"), (found.base.run, found.new.run), numbers, strict=True):
+            if run is not None:
+                compare_link.show_to_samples(run, number, side)
 
 
 def _caption(drawn: Drawn) -> str:

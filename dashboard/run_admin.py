@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import note_store, session, store
+from dashboard import compare_link, note_store, session, store
 from dashboard.replicate_panel import EXAMPLE
 from profiling.charts.formatting import count, memory, plain
 from profiling.run_deletion import delete_run, find_deletable
@@ -18,7 +18,8 @@ BYTES_PER_MIB = 2**20
 
 def show(run: Run) -> None:
     """Draws the button that opens the forms for this run."""
-    with st.popover("This run", key="this_run", help="Name it, keep a note with it, delete it."):
+    with st.popover("This run", key="this_run", help="Compare it, name it, keep a note with it, delete it."):
+        compare_link.show_to_compare(run)
         if store.folder_of(run).resolve() == EXAMPLE.resolve():
             st.markdown(plain(OF_THE_EXAMPLE))
             return

@@ -41,9 +41,13 @@ def slower(results):
 
 
 def page():
-    from dashboard.views import compare
+    import streamlit as st
 
-    compare.show()
+    from dashboard.views import compare, measure
+
+    st.navigation(
+        [st.Page(compare.show, default=True, url_path="compare"), st.Page(measure.show, url_path="measure")]
+    ).run()
 
 
 def opened(**params):
@@ -175,6 +179,36 @@ def test_a_threshold_in_the_link_that_cannot_be_is_told():
     assert address.complaints({"fail_above": ["7.5"]}) == {}
 
 
+def links_page():
+    import os
+    from pathlib import Path
+
+    import streamlit as st
+
+    from dashboard import compare_panel
+    from profiling.compare.comparing import compare_runs
+
+    def show():
+        base, new = sorted(Path(os.environ["MHA_BENCH_RESULTS"]).iterdir())
+        found = compare_runs(base, new)
+        for numbers in ([2, 2], [2, 1], None):
+            compare_panel.show_links(found, {"selection": {"points": [{"customdata": numbers}]}})
+        compare_panel.show_links(found, None)
+
+    st.navigation([st.Page(show, default=True)]).run()
+
+
+def test_a_click_on_a_mark_leads_to_the_samples_of_its_point_on_either_side(slower):
+    app = AppTest.from_function(links_page, default_timeout=30).run()
+    assert not app.exception
+    assert [part.value for part in app.markdown] == ["**b 3 s 7 h 2 d 10**"]
+    links = app.get("page_link")
+    assert [link.proto.query_string for link in links] == [
+        f"run={run_id}&tab=Samples&sample_seq_len=7" for run_id in (BASE, NEW)
+    ]
+    assert links[1].proto.label.endswith(" in NEW")
+
+
 # -- which runs, and when they are read ---
 
 
@@ -282,6 +316,7 @@ def test_the_chart_has_a_mark_a_row_full_where_a_difference_is_claimed(found):
     assert list(custom.error_x.arrayminus) == pytest.approx([row["change_percent"] - row["change_low_percent"]])
     assert list(custom.marker.symbol) == ["circle"]
     assert list(traces[REGRESSION].y) == [0, 1]
+    assert list(traces[REGRESSION].customdata) == [[1, 1], [2, 2]], "what a click is about"
     assert list(traces[NOT_MEASURED].x) == [0], "on the zero line, not a change"
     assert "oom in NEW" in traces[NOT_MEASURED].text[0]
     assert list(figure.layout.yaxis.ticktext) == ["b 3 s 5 h 2 d 10", "b 3 s 7 h 2 d 10"]

@@ -26,12 +26,16 @@ def page():
     import streamlit as st
 
     from dashboard import run_picker, store
+    from dashboard.views import compare
     from profiling.run_list import list_runs
 
-    runs = list_runs().runs
-    choice = store.choose(runs, None)
-    st.warning(choice.complaint)
-    run_picker.show(runs, choice.run)
+    def show():
+        runs = list_runs().runs
+        choice = store.choose(runs, None)
+        st.warning(choice.complaint)
+        run_picker.show(runs, choice.run)
+
+    st.navigation([st.Page(show, default=True), st.Page(compare.show, url_path="compare")]).run()
 
 
 def opened(run=None):
@@ -146,6 +150,12 @@ def test_the_example_is_neither_named_nor_deleted(results, monkeypatch):
     app = opened(run="older")
     assert "The example comes with the program" in text(app)
     assert not {"save_texts", "delete_run"} & {button.key for button in app.button}
+
+
+def test_a_run_leads_to_its_comparison(results):
+    (link,) = opened(run="older").get("page_link")
+    assert link.proto.page == "compare"
+    assert link.proto.query_string == "new=older"
 
 
 def test_what_is_damaged_is_told_and_the_run_is_shown(results):

@@ -39,6 +39,7 @@ READ = (
     *WORK,
     *("contender", "measure", "change_percent", "change_low_percent", "change_high_percent", "noise_percent"),
     *("num_replicates", "verdict", "reason", "is_regression", "regression", "latency_base_ms", "latency_new_ms"),
+    *("point_base", "point_new"),
 )
 
 
@@ -149,11 +150,17 @@ def _add_contender(figure: go.Figure, marks: Sequence[Mark], contender: str, nam
                 "array": high,
                 "arrayminus": [None if each is None else -each for each in low],
             },
+            customdata=_points(measured),
             text=[hover(mark.row, name) for mark in measured],
             hovertemplate="%{text}<extra></extra>",
             showlegend=True,
         )
     )
+
+
+def _points(marks: Sequence[Mark]) -> list[list[int]]:
+    """What a click on a mark is about: the numbers of its point in BASE and in NEW; 0 where a report has none."""
+    return [[int(mark.row["point_base"] or 0), int(mark.row["point_new"] or 0)] for mark in marks]
 
 
 def _beyond(row: Mapping[str, Any], end: str) -> float | None:
@@ -172,6 +179,7 @@ def _add_signs(
                 name=name,
                 mode="markers",
                 marker={"symbol": symbol, "size": size, "color": FAILED, "line": {"width": 2, "color": FAILED}},
+                customdata=_points(marks),
                 text=[hover(mark.row, names[mark.row["contender"]]) for mark in marks],
                 hovertemplate="%{text}<extra></extra>",
                 showlegend=True,
