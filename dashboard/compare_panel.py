@@ -182,7 +182,7 @@ def show_links(found: Comparison, chosen: Any) -> None:
     if rows.empty:  # clicked while other runs were compared
         return
     with st.container(horizontal=True, vertical_alignment="center", key="compare_links"):
-        st.markdown(f"**{plain(workload_words(rows.iloc[0]))}**", width="content")
+        st.markdown(f"**{plain(workload_words(rows.iloc[0].to_dict()))}**", width="content")
         for side, run, number in zip(("BASE", "NEW"), (found.base.run, found.new.run), numbers, strict=True):
             if run is not None:
                 compare_link.show_to_samples(run, number, side)

@@ -65,13 +65,15 @@ def worst_first(rows: pd.DataFrame) -> pd.DataFrame:
         },
         index=rows.index,
     )
-    return rows.loc[keys.sort_values(list(keys), kind="stable").index]
+    by = ["is_fine", "is_yardstick", "verdict", "change"]
+    return rows.loc[keys.sort_values(by, kind="stable").index]
 
 
 def cells_of(rows: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
     """The rows as they are shown: numbers that can be sorted for the change, texts for all else."""
     cells = rows.astype(object).where(rows.notna(), None)
-    return pd.DataFrame([_cells(row, names) for row in cells.to_dict("records")], index=rows.index, columns=HEADINGS)
+    told = [_cells(row, names) for row in cells.to_dict("records")]
+    return pd.DataFrame(told, index=rows.index, columns=list(HEADINGS))
 
 
 def _cells(row: dict[Any, Any], names: dict[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from dashboard import compare_link, note_store, session, store
 from dashboard.replicate_panel import EXAMPLE
+from dashboard.report_text import code
 from profiling.charts.formatting import count, memory, plain
 from profiling.run_deletion import delete_run, find_deletable
 from profiling.run_names import MAX_NAME, MAX_NOTE, Notes
@@ -60,8 +61,7 @@ def _show_deletion(run_id: str) -> None:
         st.caption(f"{plain(str(error))}.")
         return
     size = memory(found.num_bytes / BYTES_PER_MIB)
-    st.caption(f"Removes {count(found.num_files, 'file')}, {size}, for good. To do so, type its id:")
-    st.code(run_id, language=None, wrap_lines=True)
+    st.caption(f"Removes {count(found.num_files, 'file')}, {size}, for good. To do so, type its id: {code(run_id)}")
     with st.form(f"run_deletion_{run_id}", border=False):
         st.text_input("Its id", key=f"run_typed_{run_id}", label_visibility="collapsed", placeholder="its id")
         st.form_submit_button(
