@@ -6,29 +6,31 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
-from dashboard import address, layer_notices, sample_panel, session
+from dashboard import address, layer_notices, session
 from dashboard.layers import Layers
 from dashboard.live_checks import Machine
 from dashboard.snippets import profile_arguments
 from profiling.layers import COMPILED, find_layer, inner_of, is_compiled, is_layer
+from profiling.quoted import quoted
 from profiling.runs import Run
 from profiling.settings import HEAPS, OFFICIAL, REFERENCES, reference_of
 from profiling.workload import DTYPES, MODES, Grid, GridError, Workload
 
-# What a control holds → the field of a workload that it is.
-FIELDS = {
-    session.OPERATORS_BATCH_SIZE: "batch_size",
-    session.OPERATORS_SEQ_LEN: "seq_len",
-    session.OPERATORS_NUM_HEADS: "num_heads",
-    session.OPERATORS_D_MODEL: "d_model",
-    session.OPERATORS_DTYPE: "dtype",
-    session.OPERATORS_MODE: "mode",
-    session.OPERATORS_BIAS: "bias",
-    session.OPERATORS_CAUSAL: "causal",
+# What a control holds → the field of a workload that it is, and what it holds where neither URL nor run say.
+FIELDS: dict[str, tuple[str, Any]] = {
+    session.OPERATORS_BATCH_SIZE: ("batch_size", 1),
+    session.OPERATORS_SEQ_LEN: ("seq_len", 512),
+    session.OPERATORS_NUM_HEADS: ("num_heads", 8),
+    session.OPERATORS_D_MODEL: ("d_model", 512),
+    session.OPERATORS_DTYPE: ("dtype", "float32"),
+    session.OPERATORS_MODE: ("mode", "inference"),
+    session.OPERATORS_BIAS: ("bias", False),
+    session.OPERATORS_CAUSAL: ("causal", False),
 }
+PAIR = {session.OPERATORS_ONE: "custom", session.OPERATORS_OTHER: "official"}
+SIZES = ("batch_size", "seq_len", "num_heads", "d_model")
 SEED = 42
 
 
@@ -65,23 +67,30 @@ class OperatorWish:
     error: str = ""
 
 
-def start_of(run: Run | None, table: pd.DataFrame | None, layers: Layers, machine: Machine | None) -> Start:
-    """What the controls begin with, for a run and its table; None where there is none.
+def start_of(run: Run | None, axes: Mapping[str, Any], layers: Layers, machine: Machine | None) -> Start:
+    """What the controls begin with.
 
     A layer of one's own is offered where it was named when this server was started, however the run calls it.
+
+    Args:
+        run: the run to begin with; None where there is none.
+        axes: at which point of it; those left out are at its first one.
+        layers: those that were named when this server was started.
+        machine: what torch has found here; None while that is not known.
     """
     if run is None:
-        found = machine or Machine(device="auto", description="", threads=0, torch_version="", devices=())
-        workload = next(Grid(batch_size=(1,), seq_len=(512,), num_heads=(8,), seed=SEED).workloads(device=found.device))
+        device = machine.device if machine else "auto"
+        sizes: dict[str, Any] = dict(FIELDS.values())
+        workload = Workload(**sizes, device=device, threads=1, seed=SEED)
         options = (*layers.specs, *REFERENCES)
         return Start(workload=workload, contenders=options, pair=_first_pair(options, OFFICIAL[0]))
     names = {name: _registered(name, run, layers) for name in run.settings.contenders}
     here = [name for name in names.values() if name is not None]
     device = run.device if machine is None or run.device in machine.devices else machine.device
     return Start(
-        workload=dataclasses.replace(_slowest(run, table), device=device),
+        workload=dataclasses.replace(point_of(run, axes), device=device),
         contenders=tuple(dict.fromkeys([*here, *layers.specs, *REFERENCES])),
-        pair=_first_pair(here or REFERENCES, run.settings.reference),
+        pair=_first_pair(here, run.settings.reference),
         reference=run.settings.reference,
         heap=run.settings.heap,
         threads=run.threads,
@@ -89,42 +98,42 @@ def start_of(run: Run | None, table: pd.DataFrame | None, layers: Layers, machin
     )
 
 
-def point_of(run: Run, axes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some axes' values that are in the run's grid, as they are there."""
-    known = {
-        axis: next((own for own in getattr(run.grid, axis, ()) if own == value), None) for axis, value in axes.items()
-    }
-    return {axis: value for axis, value in known.items() if value is not None}
+def point_of(run: Run, axes: Mapping[str, Any]) -> Workload:
+    """The point of a run's grid at those values of its axes, the first one where they say nothing."""
+    first = next(run.grid.workloads(device=run.device, threads=run.threads))
+    known = {axis: next((own for own in getattr(run.grid, axis) if own == axes[axis]), None) for axis in axes}
+    known = {axis: value for axis, value in known.items() if value is not None}
+    return dataclasses.replace(first, **known, d_model=run.grid.width(known.get("num_heads", first.num_heads)))
 
 
-def show(start: Start, chosen: Mapping[str, Any]) -> OperatorWish:
-    """Draws the controls and returns what they ask for.
+def query_of(workload: Workload, pair: tuple[str, str]) -> dict[str, str]:
+    """What an address holds that opens the view with that point and those two."""
+    values = {key: getattr(workload, field) for key, (field, _) in FIELDS.items()}
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+    return {session.OPERATORS_ONE: pair[0], session.OPERATORS_OTHER: pair[1], **texts}
 
-    Args:
-        start: what they begin with.
-        chosen: axes of another point to begin with, say the one whose samples were looked at; the URL comes before it.
-    """
+
+def show(start: Start) -> OperatorWish:
+    """Draws the controls and returns what they ask for; an address that names one of them has the say in all."""
     address.clean()
     notices = st.container()
-    for key, field in FIELDS.items():
-        if field in chosen and key not in st.session_state and key not in st.query_params:
-            st.session_state[key] = chosen[field]
-    for key in (session.OPERATORS_ONE, session.OPERATORS_OTHER):
+    for key in PAIR:
         layer_notices.remember_unregistered(key)
-    _contender("Contender", session.OPERATORS_ONE, start, start.pair[0], "Whose operators; one of your own, or ours.")
-    _contender("Next to", session.OPERATORS_OTHER, start, start.pair[1], "Differences are the first minus this one.")
+    _fill(start)
+    _contender("Contender", session.OPERATORS_ONE, start, "Whose operators; one of your own, or ours.")
+    _contender("Next to", session.OPERATORS_OTHER, start, "Differences are the first one's time minus this one's.")
     row = st.container(horizontal=True, gap="small")
-    _size(row, "Batch size", session.OPERATORS_BATCH_SIZE, start, "Sequences per call.")
-    _size(row, "Sequence length", session.OPERATORS_SEQ_LEN, start, "Tokens per sequence.")
+    _size(row, "Batch size", session.OPERATORS_BATCH_SIZE, "Sequences per call.")
+    _size(row, "Sequence length", session.OPERATORS_SEQ_LEN, "Tokens per sequence.")
     row = st.container(horizontal=True, gap="small")
-    _size(row, "Heads", session.OPERATORS_NUM_HEADS, start, "Attention heads; they must divide d_model.")
-    _size(row, "d_model", session.OPERATORS_D_MODEL, start, "Channels per token.")
+    _size(row, "Heads", session.OPERATORS_NUM_HEADS, "Attention heads; they must divide d_model.")
+    _size(row, "d_model", session.OPERATORS_D_MODEL, "Channels per token.")
     row = st.container(horizontal=True, gap="small")
-    _choice(row, "Element type", DTYPES, session.OPERATORS_DTYPE, start, "Of weights and input.")
-    _choice(row, "Mode", MODES, session.OPERATORS_MODE, start, "*training*: forward and backward.")
+    _choice(row, "Element type", DTYPES, session.OPERATORS_DTYPE, "Of weights and input.")
+    _choice(row, "Mode", MODES, session.OPERATORS_MODE, "*training*: forward and backward.")
     row = st.container(horizontal=True, gap="medium")
-    _switch(row, "Bias", session.OPERATORS_BIAS, start, "Whether the projections have biases.")
-    _switch(row, "Causal", session.OPERATORS_CAUSAL, start, "Whether a token sees only itself and earlier ones.")
+    _switch(row, "Bias", session.OPERATORS_BIAS, "Whether the projections have biases.")
+    _switch(row, "Causal", session.OPERATORS_CAUSAL, "Whether a token sees only itself and earlier ones.")
     with notices:
         address.show()
     return wish(st.session_state, start)
@@ -132,14 +141,11 @@ def show(start: Start, chosen: Mapping[str, Any]) -> OperatorWish:
 
 def wish(values: Any, start: Start) -> OperatorWish:
     """What the values of the controls ask for, validated again: they may come from a URL."""
-    keys = (session.OPERATORS_ONE, session.OPERATORS_OTHER)
-    one, other = (
-        chosen if (chosen := values.get(key)) in start.contenders else first
-        for key, first in zip(keys, start.pair, strict=True)
-    )
+    one, other = (values.get(key, default) for key, default in PAIR.items())
+    one, other = (name if name in start.contenders else PAIR[key] for key, name in zip(PAIR, (one, other), strict=True))
     try:
         if one == other:
-            raise GridError("contender must be another than the one next to it")
+            raise GridError(f"the two contenders must differ, and both are {quoted(one)}")
         workload = _workload(values, start)
     except GridError as error:
         return OperatorWish(contenders=(one, other), error=str(error))
@@ -149,8 +155,8 @@ def wish(values: Any, start: Start) -> OperatorWish:
 
 
 def _workload(values: Any, start: Start) -> Workload:
-    fields = {name: values.get(key, getattr(start.workload, name)) for key, name in FIELDS.items()}
-    for name in ("batch_size", "seq_len", "num_heads", "d_model"):
+    fields = {name: values.get(key, default) for key, (name, default) in FIELDS.items()}
+    for name in SIZES:
         if fields[name] is None:
             raise GridError(f"{name} must be a whole number of at least 1, not empty")
     axes = {name: (value,) for name, value in fields.items() if name != "d_model"}
@@ -161,15 +167,27 @@ def _workload(values: Any, start: Start) -> Workload:
     return workload
 
 
-def _slowest(run: Run, table: pd.DataFrame | None) -> Workload:
-    """The run's slowest point; where none has a time, the first one that can be."""
-    axes = {} if table is None else point_of(run, sample_panel.default_point(run, table))
-    first = next(run.grid.workloads(device=run.device, threads=run.threads))
-    points = run.grid.workloads(device=run.device, threads=run.threads)
-    if axes:
-        width = run.grid.width(axes.get("num_heads", first.num_heads))
-        return dataclasses.replace(first, **axes, d_model=width)
-    return next((point for point in points if point.invalid_reason is None), first)
+def _fill(start: Start) -> None:
+    """Puts what the view begins with into its controls: at first, and after the samples of another point were opened."""
+    keys = (*FIELDS, *PAIR)
+    looked_at = st.session_state.get(session.CHOSEN_POINT)
+    if session.OPERATORS_BEGAN in st.session_state and st.session_state[session.OPERATORS_BEGAN] == looked_at:
+        for key in PAIR:
+            if st.session_state.get(key, PAIR[key]) not in start.contenders:  # another run's
+                del st.session_state[key]
+        return
+    st.session_state[session.OPERATORS_BEGAN] = looked_at
+    for key in keys:
+        st.session_state.pop(key, None)
+    if any(key in st.query_params for key in keys):
+        return
+    defaults = {key: default for key, (_, default) in FIELDS.items()} | PAIR
+    first = {key: getattr(start.workload, field) for key, (field, _) in FIELDS.items()}
+    texts = query_of(start.workload, start.pair)
+    for key, value in (first | dict(zip(PAIR, start.pair, strict=True))).items():
+        st.session_state[key] = value
+        if value != defaults[key]:  # a control that is not there yet does not bring its value into the address
+            st.query_params[key] = texts[key]
 
 
 def _registered(contender: str, run: Run, layers: Layers) -> str | None:
@@ -186,7 +204,7 @@ def _registered(contender: str, run: Run, layers: Layers) -> str | None:
     return None
 
 
-def _first_pair(contenders: Sequence[str] | Mapping[str, Any], reference: str) -> tuple[str, str]:
+def _first_pair(contenders: Sequence[str], reference: str) -> tuple[str, str]:
     """The first contender that is compared with something, one's own layers before others, and with what."""
     for name in sorted(contenders, key=lambda each: not is_layer(each)):
         compared = reference_of(name, reference)
@@ -195,12 +213,12 @@ def _first_pair(contenders: Sequence[str] | Mapping[str, Any], reference: str) -
     return "custom", "official"
 
 
-def _contender(label: str, key: str, start: Start, first: str, help_text: str) -> None:
+def _contender(label: str, key: str, start: Start, help_text: str) -> None:
     options = list(start.contenders)
     st.selectbox(
         label,
         options,
-        index=options.index(first) if first in options else 0,
+        index=options.index(PAIR[key]),
         key=key,
         bind="query-params",
         on_change=layer_notices.forget_unregistered,
@@ -208,15 +226,14 @@ def _contender(label: str, key: str, start: Start, first: str, help_text: str) -
     )
 
 
-def _size(place: Any, label: str, key: str, start: Start, help_text: str) -> None:
-    value = getattr(start.workload, FIELDS[key])
-    place.number_input(label, min_value=1, value=value, step=1, key=key, bind="query-params", help=help_text)
+def _size(place: Any, label: str, key: str, help_text: str) -> None:
+    place.number_input(label, min_value=1, value=FIELDS[key][1], step=1, key=key, bind="query-params", help=help_text)
 
 
-def _choice(place: Any, label: str, options: Sequence[str], key: str, start: Start, help_text: str) -> None:
-    index = options.index(getattr(start.workload, FIELDS[key]))
+def _choice(place: Any, label: str, options: Sequence[str], key: str, help_text: str) -> None:
+    index = options.index(FIELDS[key][1])
     place.selectbox(label, options, index=index, key=key, bind="query-params", help=help_text)
 
 
-def _switch(place: Any, label: str, key: str, start: Start, help_text: str) -> None:
-    place.toggle(label, value=getattr(start.workload, FIELDS[key]), key=key, bind="query-params", help=help_text)
+def _switch(place: Any, label: str, key: str, help_text: str) -> None:
+    place.toggle(label, value=FIELDS[key][1], key=key, bind="query-params", help=help_text)

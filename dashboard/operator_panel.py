@@ -20,6 +20,8 @@ from profiling.operators.profiler import DEFAULT_MAX_TRACE_MIB, MAX_TRACE_CALLS
 from profiling.operators.report_text import CAUTION, notes
 from profiling.operators.result import OperatorProfile
 
+# Pixels: the longest role in a backward pass.
+ROLE_WIDTH = 185
 # What a person can do with a trace.
 VIEWERS = "opens in Perfetto (ui.perfetto.dev) and at chrome://tracing"
 
@@ -49,8 +51,9 @@ def show(question: Question, answer: Answer, *, is_busy: bool) -> None:
     for note in told:
         st.markdown(f"{'⚠️' if note.startswith('warning: ') else 'ℹ️'} {plain(note.removeprefix('warning: '))}.")
     st.caption(f"{CAUTION} Profiled on {plain(profile.device_name)} with torch {plain(profile.torch_version)}.")
-    st.markdown("##### Each operator by name")
-    _show_table(operator_tables.by_name(profile), "operators_by_name", "Calls and time of each operator.")
+    by_name = operator_tables.by_name(profile)
+    with st.expander(f"Each operator by name ({len(by_name)})"):
+        _show_table(by_name, "operators_by_name", "Calls and time of each operator.")
     st.markdown("##### Take it away")
     st.caption("The same at the command line:")
     st.code(snippets.command(question.arguments), language="bash", wrap_lines=True)
@@ -83,7 +86,10 @@ def _show_table(table: pd.DataFrame, key: str, alt: str) -> None:
         height="content",
         key=key,
         alt=alt,
-        column_config={name: st.column_config.TextColumn(alignment="right") for name in numbers},
+        column_config={
+            "role": st.column_config.TextColumn(width=ROLE_WIDTH),
+            **{name: st.column_config.TextColumn(alignment="right") for name in numbers},
+        },
     )
 
 

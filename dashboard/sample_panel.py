@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard import repeat_panel, sample_charts, sample_ratios, sample_text, session, store
+from dashboard import operator_link, repeat_panel, sample_charts, sample_ratios, sample_text, session, store
 from dashboard.sample_charts import MOST_POSITIONS, looks_of
 from profiling.charts.axes import values_of
 from profiling.charts.formatting import axis_label, axis_value, plain
@@ -25,7 +25,9 @@ def choose_point(run: Run, table: pd.DataFrame, place: Any) -> Point:
     values = {axis: values_of(run)[axis] for axis in run.grid.swept_axes()}
     first = default_point(run, table)
     row = place.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sample_choice")
-    return {axis: _choose(row, axis, values[axis], first.get(axis)) for axis in values}
+    chosen = {axis: _choose(row, axis, values[axis], first.get(axis)) for axis in values}
+    st.session_state[session.CHOSEN_POINT] = (run.run_id, chosen)  # the operators' view begins with it
+    return chosen
 
 
 def default_point(run: Run, table: pd.DataFrame) -> Point:
@@ -101,6 +103,7 @@ def show(run: Run, table: pd.DataFrame, point: Point) -> None:
         _show_charts(run, rows, placed, ratios, medians)
     _show_words(rows, replicates, medians)
     repeat_panel.show(run, rows)
+    operator_link.show(run, point)
 
 
 def _show_charts(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Mapping
+from typing import Any
+
 import streamlit as st
 
-from dashboard import layer_notices, operator_controls, operator_panel, services, session, store
+from dashboard import layer_notices, operator_controls, operator_panel, sample_panel, services, session, store
 from dashboard.jobs import sweep_on
 from dashboard.layers import stamp
 from dashboard.operator_controls import OperatorWish, Start
@@ -26,14 +28,14 @@ IDLE_TICK_S = 3.0
 def show() -> None:
     """Draws the view from top to bottom, left to right."""
     choice = store.choose(list_runs(results_dir()).runs, services.jobs().last)
-    run, table = choice.run, _table_of(choice.run)
+    run = choice.run
     machine = services.live_checks().machine
-    start = operator_controls.start_of(run, table, services.layers(), machine)
+    start = operator_controls.start_of(run, _axes_to_begin_with(run), services.layers(), machine)
     st.title("Operators", anchor=False)
     left, right = st.columns([1.15, 3.2], gap="medium")
     with left:
         notices = st.container()
-        wish = operator_controls.show(start, _chosen_point(run))
+        wish = operator_controls.show(start)
         with notices:
             layer_notices.show()
             if choice.complaint:
@@ -47,17 +49,17 @@ def show() -> None:
         _show_answer(wish, question)
 
 
-def _table_of(run: Run | None) -> pd.DataFrame | None:
-    try:
-        return None if run is None else store.table_of(run)
-    except RunError:  # it is told where the run is shown; its first point is as good to begin with
-        return None
-
-
-def _chosen_point(run: Run | None) -> dict[str, object]:
-    """The point whose samples were looked at last, where it is one of this run."""
+def _axes_to_begin_with(run: Run | None) -> Mapping[str, Any]:
+    """The point of the run whose samples were looked at last, else the slowest one."""
+    if run is None:
+        return {}
     run_id, axes = st.session_state.get(session.CHOSEN_POINT, (None, {}))
-    return operator_controls.point_of(run, axes) if run is not None and run.run_id == run_id else {}
+    if run_id == run.run_id:
+        return axes
+    try:
+        return sample_panel.default_point(run, store.table_of(run))
+    except RunError:  # it is told where the run is shown; its first point is as good to begin with
+        return {}
 
 
 def _question(wish: OperatorWish) -> Question | None:
@@ -75,7 +77,7 @@ def _show_conditions(run: Run | None, start: Start) -> None:
     """What is the same as in the run, and no choice here."""
     parts = [f"On {start.workload.device}", *([] if start.threads is None else [count(start.threads, "thread")])]
     parts += [f"heap {start.heap}", f"seed {start.workload.seed}"]
-    whose = "" if run is None else f", as run {run.run_id}, whose slowest point is the first choice"
+    whose = "" if run is None else f", as in run {run.run_id}"
     st.caption(plain(", ".join(parts) + whose) + ".")
     if start.left_out:
         named = ", ".join(code(name) for name in start.left_out)
@@ -116,7 +118,7 @@ def _show_answer(wish: OperatorWish, question: Question | None) -> None:
         names = " and ".join(names_of(wish.contenders).values())
         st.info(
             f"*Profile* runs {plain(names)} under torch's profiler, {DEFAULT_CALLS} calls each in turn, and tells "
-            "where the time of a call goes: projections, scores, softmax, weighted sum, output projection, copies."
+            "where the time of a call goes, from the projections to the overhead."
         )
 
 

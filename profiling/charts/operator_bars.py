@@ -20,6 +20,8 @@ TITLE_HEIGHT = 40
 AXIS_HEIGHT = 60
 # Pixels of one bar, and of the room between two roles.
 BAR_HEIGHT, GAP_HEIGHT = 15, 8
+# Of the longest bar: what the axis reaches to, so that the share beside it has room on a phone.
+ROOM_FOR_SHARES = 1.25
 # Never colour alone: each contender has a hatching of its own.
 PATTERNS = ("", "/", "x", ".", "\\", "+", "|", "-")
 # Operators named where one points at a bar.
@@ -36,9 +38,10 @@ def operator_bars(profile: OperatorProfile) -> go.Figure:
         figure.add_trace(_bars(each, names[each.contender], position))
     header = TITLE_HEIGHT + legend_height(figure)
     height = header + AXIS_HEIGHT + len(labels) * (BAR_HEIGHT * len(measured) + GAP_HEIGHT)
-    frame(figure, f"Where the time goes: {profile.workload.label}", height, header=header, legend_at=TITLE_HEIGHT)
+    frame(figure, profile.workload.label, height, header=header, legend_at=TITLE_HEIGHT)
     figure.update_layout(barmode="group", bargap=0.2, legend={"traceorder": "normal"})
-    figure.update_xaxes(title="ms a call, as the profiler sees it", rangemode="tozero")
+    longest = max((role.self_ms for each in measured for role in each.roles()), default=1.0)
+    figure.update_xaxes(title="ms a call, as the profiler sees it", range=[0, ROOM_FOR_SHARES * longest])
     # The first role on top, and within a role the first contender.
     figure.update_yaxes(categoryorder="array", categoryarray=labels, autorange="reversed")
     return figure
@@ -64,7 +67,8 @@ def _bars(profile: ContenderProfile, name: str, position: int) -> go.Bar:
         y=[role.label for role in roles],
         x=[role.self_ms for role in roles],
         text=[f"{role.share:.1%}" for role in roles],
-        textposition="auto",
+        textposition="outside",  # a light hatching hides what stands on it
+        cliponaxis=False,
         marker={"color": style.color, "pattern": {"shape": PATTERNS[position % len(PATTERNS)], "size": 5}},
         hovertext=[_hover(role, name, profile.num_calls) for role in roles],
         hoverinfo="text",
