@@ -18,6 +18,7 @@ import click
 import pytest
 import torch
 
+from dashboard.layers import OPTION
 from mha import ConsistencyReport, check_consistency
 from profiling.cli import main
 
@@ -31,6 +32,7 @@ GIVEN = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+PAGE = re.compile(r"streamlit run (?:PATH/TO/mha-bench/)?(?P<file>\S+)(?: -- (?P<words>.*))?$", re.MULTILINE)
 COMMAND = re.compile(r"(?:\S*/)?python3? -m profiling (?P<words>.*)")
 
 
@@ -125,6 +127,14 @@ def test_every_command_that_is_shown_parses(document: str) -> None:
     assert len(shown) >= 3
     for words in shown:
         parse(words)
+
+
+def test_the_page_is_started_by_its_file_and_with_its_option() -> None:
+    shown = [found for document in DOCUMENTS for found in PAGE.finditer(read(document))]
+    assert len(shown) >= 3
+    for found in shown:
+        assert (ROOT / found["file"]).is_file()
+        assert shlex.split(found["words"] or "")[::2] in ([], [OPTION])
 
 
 def test_the_walk_throughs_use_every_command_of_the_job() -> None:
