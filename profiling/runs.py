@@ -98,9 +98,14 @@ class Run:
 
 
 def results_dir() -> Path:
-    """The folder that holds the runs: `MHA_BENCH_RESULTS` where it is set, else `results/` in the checkout."""
+    """The folder that holds the runs: `MHA_BENCH_RESULTS` where it is set, else `results/`.
+
+    That is the one in the checkout; where the program was installed without one, that in the working folder.
+    """
     override = os.environ.get("MHA_BENCH_RESULTS")
-    return Path(override) if override else RESULTS_DIR
+    if override:
+        return Path(override)
+    return RESULTS_DIR if RESULTS_DIR.is_dir() else Path.cwd() / "results"
 
 
 def new_run_id() -> str:

@@ -333,6 +333,13 @@ def test_the_results_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert results_dir().name == "results"
 
 
+def test_without_a_checkout_the_runs_lie_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MHA_BENCH_RESULTS", raising=False)
+    monkeypatch.setattr("profiling.runs.RESULTS_DIR", tmp_path / "site-packages" / "results")
+    monkeypatch.chdir(tmp_path)
+    assert results_dir() == tmp_path / "results"
+
+
 def test_a_missing_table_has_no_rows(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "none.csv", MEASUREMENT_COLUMNS) == []
 
