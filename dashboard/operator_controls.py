@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from dashboard import address, layer_notices, session
 from dashboard.layers import Layers
@@ -168,7 +170,7 @@ def _workload(values: Any, start: Start) -> Workload:
 
 
 def _fill(start: Start) -> None:
-    """Puts what the view begins with into its controls: at first, and after the samples of another point were opened."""
+    """Puts what the view begins with into its controls: at first, and after another point was looked at in Samples."""
     keys = (*FIELDS, *PAIR)
     looked_at = st.session_state.get(session.CHOSEN_POINT)
     if session.OPERATORS_BEGAN in st.session_state and st.session_state[session.OPERATORS_BEGAN] == looked_at:
@@ -187,7 +189,8 @@ def _fill(start: Start) -> None:
     for key, value in (first | dict(zip(PAIR, start.pair, strict=True))).items():
         st.session_state[key] = value
         if value != defaults[key]:  # a control that is not there yet does not bring its value into the address
-            st.query_params[key] = texts[key]
+            with contextlib.suppress(StreamlitAPIException):  # and one that is does
+                st.query_params[key] = texts[key]
 
 
 def _registered(contender: str, run: Run, layers: Layers) -> str | None:
