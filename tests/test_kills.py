@@ -60,6 +60,7 @@ def assert_whole(folder: Path) -> None:
         "report.csv",
         "run.json",
         "samples.csv",
+        "sources",
     ]
 
 
