@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from profiling.charts.formatting import chart_text
 from profiling.charts.frame import frame, legend_height
 from profiling.charts.names import names_of
 from profiling.charts.palette import style_of
@@ -62,7 +62,7 @@ def _bars(profile: ContenderProfile, name: str, position: int) -> go.Bar:
     roles = profile.roles()
     style = style_of(profile.contender, position)
     return go.Bar(
-        name=html.escape(name),
+        name=chart_text(name),
         orientation="h",
         y=[role.label for role in roles],
         x=[role.self_ms for role in roles],
@@ -84,13 +84,13 @@ def _labels(measured: Sequence[ContenderProfile]) -> list[str]:
 
 def _hover(role: RoleTime, name: str, num_calls: int) -> str:
     lines = [
-        f"<b>{html.escape(name)}</b>",
+        f"<b>{chart_text(name)}</b>",
         f"{role.label}: {format_time(role.self_ms / 1e3)}, {role.share:.1%} of the call",
         *(() if role.device_ms is None else (f"on the device {format_time(role.device_ms / 1e3)}",)),
     ]
     for each in role.operators[:MOST_NAMED]:
         told = f"{each.num_calls / num_calls:g} {short(each.name)}, {format_time(each.self_ns / num_calls / 1e9)}"
-        lines.append(html.escape(told))
+        lines.append(chart_text(told))
     left = len(role.operators) - MOST_NAMED
     return "<br>".join([*lines, *((f"and {left} more",) if left > 0 else ())])
 
