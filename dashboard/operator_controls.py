@@ -103,8 +103,7 @@ def start_of(run: Run | None, axes: Mapping[str, Any], layers: Layers, machine: 
 def point_of(run: Run, axes: Mapping[str, Any]) -> Workload:
     """The point of a run's grid at those values of its axes, the first one where they say nothing."""
     first = next(run.grid.workloads(device=run.device, threads=run.threads))
-    known = {axis: next((own for own in getattr(run.grid, axis) if own == axes[axis]), None) for axis in axes}
-    known = {axis: value for axis, value in known.items() if value is not None}
+    known: dict[str, Any] = {axis: own for axis in axes for own in getattr(run.grid, axis) if own == axes[axis]}
     return dataclasses.replace(first, **known, d_model=run.grid.width(known.get("num_heads", first.num_heads)))
 
 
@@ -161,7 +160,7 @@ def _workload(values: Any, start: Start) -> Workload:
     for name in SIZES:
         if fields[name] is None:
             raise GridError(f"{name} must be a whole number of at least 1, not empty")
-    axes = {name: (value,) for name, value in fields.items() if name != "d_model"}
+    axes: dict[str, Any] = {name: (value,) for name, value in fields.items() if name != "d_model"}
     grid = Grid(**axes, d_model=fields["d_model"], seed=start.workload.seed)
     workload = next(grid.workloads(device=start.workload.device, threads=start.workload.threads))
     if workload.invalid_reason:

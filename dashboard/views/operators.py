@@ -53,6 +53,8 @@ def _axes_to_begin_with(run: Run | None) -> Mapping[str, Any]:
     """The point of the run whose samples were looked at last, else the slowest one."""
     if run is None:
         return {}
+    run_id: str | None
+    axes: Mapping[str, Any]
     run_id, axes = st.session_state.get(session.CHOSEN_POINT, (None, {}))
     if run_id == run.run_id:
         return axes
