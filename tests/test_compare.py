@@ -11,7 +11,7 @@ import pytest
 from compared_runs import planted_run, without_reference
 from made_up_runs import make_row, write_run
 
-from profiling.columns import names
+from profiling.columns import STATUSES, names
 from profiling.compare.columns import COMPARED_COLUMNS, VERDICTS
 from profiling.compare.comparing import Comparison, ComparisonRefused, compare_runs, compare_sides, parse_share
 from profiling.compare.differences import SERIOUS
@@ -333,6 +333,19 @@ def test_nothing_in_common_is_nothing_to_compare(results: Path, tmp_path: Path) 
         compare(results / "first", other)
     with pytest.raises(CompareError, match="holds no row that was measured"):
         compare(results / "first", write_run(tmp_path / "empty", []))
+
+
+@pytest.mark.parametrize("base", sorted(STATUSES))
+@pytest.mark.parametrize("new", sorted(STATUSES))
+def test_rows_of_which_none_was_measured_on_both_sides_are_no_comparison_that_passes(
+    tmp_path: Path, base: str, new: str
+) -> None:
+    sides = [write_run(tmp_path / name, [make_row("custom", status=name)]) for name in dict.fromkeys((base, new))]
+    if base == "ok":
+        assert len(compare(sides[0], sides[-1]).regressions) == (new != "ok")
+        return
+    with pytest.raises(CompareError, match=f"no row was measured on both sides: custom: 0 of 1 shape.*{base} in "):
+        compare(sides[0], sides[-1])
 
 
 def test_a_damaged_report_is_read_as_far_as_it_is_whole(results: Path, tmp_path: Path) -> None:

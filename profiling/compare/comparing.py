@@ -143,13 +143,17 @@ def compare_sides(
     if rows.empty:
         raise CompareError(f"nothing to compare: {base.label} and {new.label} have no workload and contender in common")
     kept = [side if wanted is None else _of(side, wanted) for side in (base, new)]
+    covered = coverage(kept[0], kept[1], rows)
+    is_compared = rows["status_base"].eq("ok") & rows["status_new"].eq("ok")
+    if not (is_compared | rows["is_regression"]).any():
+        raise CompareError(f"nothing to compare: no row was measured on both sides: {'; '.join(covered)}")
     return Comparison(
         base=base,
         new=new,
         fail_above=fail_above,
         rows=rows,
         differences=differences,
-        coverage=coverage(kept[0], kept[1], rows),
+        coverage=covered,
         geomeans=geomeans(rows),
         machine=_machine(whole),
         notes=(*_same_run(base, new), *_notes(rows, differences, fail_above)),
