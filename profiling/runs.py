@@ -220,6 +220,20 @@ def find_run_folder(run_id: str, results: Path | None = None) -> Path:
     return folder
 
 
+def run_folder(given: str | Path, results: Path | None = None) -> Path:
+    """The folder of a run as a person names one: that folder, or the id or the name of one inside `results`.
+
+    Raises:
+        RunError: there is none, or more than one.
+    """
+    # Not Path.is_dir, which raises where a name is too long, or a folder above must not be looked into.
+    if os.path.isdir(given):
+        return Path(given)
+    if os.sep in str(given):
+        raise RunError(f"there is no folder {given}")
+    return find_run_folder(str(given), results)
+
+
 def _id_of_name(name: str, results: Path) -> str:
     """The id of the run that is called so; the text itself where there is none and it can be an id."""
     ids = [folder.name for folder in folders_named(name, results) if RUN_ID_PATTERN.fullmatch(folder.name)]

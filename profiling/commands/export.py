@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -15,14 +14,11 @@ from profiling.exits import EXIT_FAILED, exit_with
 @click.option("--out", type=click.Path(path_type=Path), help="Where to.  [default: report.csv in the run's folder]")
 def export(run: Path, out: Path | None) -> None:
     """Write a run's table as CSV. RUN is a run's folder, or the name of one under results/."""
-    from profiling.runs import RunError, find_run_folder
+    from profiling.runs import RunError, run_folder
     from profiling.table import write_table
 
-    if os.sep in str(run) and not os.path.isdir(run):
-        exit_with(f"there is no folder {run}", EXIT_FAILED)
     try:
-        # Not Path.is_dir, which raises where a name is too long, or a folder above must not be looked into.
-        report, problems = write_table(run if os.path.isdir(run) else find_run_folder(str(run)), out)
+        report, problems = write_table(run_folder(run), out)
     except RunError as error:
         is_full = out is None and "cannot be written" in str(error)
         exit_with(f"{error}; --out PATH writes the table elsewhere" if is_full else str(error), EXIT_FAILED)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -127,14 +125,14 @@ def _plan(texts: dict[str, Any]) -> FitPlan:
 def _predicted(contender: str, attempt: ChildTrier, run: str | None) -> tuple[int | None, str]:
     """What the memory law of a run predicts, and from what in words; nothing without a run."""
     from profiling.laws.fit_trying import predicted_by_run
-    from profiling.runs import find_run_folder
+    from profiling.runs import run_folder
     from profiling.workload import GridError
 
     if run is None:
         return None, ""
     if attempt.room_mib is None:
         raise GridError("run must be left out where it is not known how much memory may be taken")
-    folder = Path(run) if os.path.isdir(run) else find_run_folder(run)
+    folder = run_folder(run)
     size = predicted_by_run(folder, contender, attempt.workload, attempt.room_mib)
     return size, f"by the memory law of {folder.name}"
 

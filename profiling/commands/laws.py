@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +26,11 @@ def laws(run: Path, as_json: bool) -> None:
     """
     from profiling.laws.growth import laws_of
     from profiling.limits import limits_of
-    from profiling.runs import RunError, find_run_folder
+    from profiling.runs import RunError, run_folder
     from profiling.table import load_table
 
     try:
-        if os.sep in str(run) and not os.path.isdir(run):
-            raise RunError(f"there is no folder {run}")
-        table, problems = load_table(run if os.path.isdir(run) else find_run_folder(str(run)))
+        table, problems = load_table(run_folder(run))
     except RunError as error:
         end_with(str(error), EXIT_FAILED, as_json=as_json)
     found, limits = laws_of(table), limits_of(table)

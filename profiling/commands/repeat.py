@@ -39,7 +39,7 @@ def repeat(run: Path, as_json: bool, **asked: Any) -> None:
     """
     from profiling.measured_point import find_point
     from profiling.parsing import parse_number
-    from profiling.runs import RunError, find_run_folder
+    from profiling.runs import RunError, run_folder
     from profiling.sources import NoSource
     from profiling.standalone.writing import NoScript
     from profiling.workload import GridError
@@ -58,10 +58,7 @@ def repeat(run: Path, as_json: bool, **asked: Any) -> None:
     except GridError as error:
         end_with(str(error), EXIT_BAD_INPUT, as_json=as_json)
     try:
-        if os.sep in str(run) and not os.path.isdir(run):
-            raise RunError(f"there is no folder {run}")
-        folder = run if os.path.isdir(run) else find_run_folder(str(run))
-        point = find_point(folder, number, asked["contender"])
+        point = find_point(run_folder(run), number, asked["contender"])
         way = {"script": _write_script, "runs": _run, "source": _show_source, "diff": _show_difference}
         way.get(ways[0] if ways else "", _print_command)(point, asked, as_json)
     except (RunError, NoSource, NoScript) as error:

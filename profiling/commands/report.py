@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -23,12 +22,10 @@ def report(run: Path, out: Path | None, markdown: Path | None) -> None:
     status: 0 written, 1 no such run or not written.
     """
     from profiling.report.writing import markdown_of, write_html, write_markdown
-    from profiling.runs import RunError, find_run_folder
+    from profiling.runs import RunError, run_folder
 
-    if os.sep in str(run) and not os.path.isdir(run):
-        exit_with(f"there is no folder {run}", EXIT_FAILED)
     try:
-        folder = run if os.path.isdir(run) else find_run_folder(str(run))
+        folder = run_folder(run)
         if markdown is not None and str(markdown) == "-":
             click.echo(markdown_of(folder), nl=False)
         elif markdown is not None:

@@ -15,7 +15,7 @@ from profiling.compare.spreads import error_of_interval, spreads_of_values
 from profiling.measured_rows import read_measurements
 from profiling.possible_values import without_impossible
 from profiling.quoted import quoted
-from profiling.runs import Run, find_run_folder, open_rows, read_run
+from profiling.runs import Run, open_rows, read_run, run_folder
 from profiling.table import load_table
 from profiling.typed_columns import table_of_texts
 from profiling.wording import is_formula, workload_words
@@ -71,7 +71,7 @@ def read_side(given: str | Path, results: Path | None = None) -> Side:
     if os.path.isfile(text):
         side = _report(text, Path(text))
     elif os.path.isdir(text) or os.sep not in text:
-        side = _run(text, Path(text) if os.path.isdir(text) else find_run_folder(text, results))
+        side = _run(text, run_folder(text, results))
     else:
         raise CompareError(f"there is no run and no report {quoted(text)}")
     _require_one_row_each(side)
