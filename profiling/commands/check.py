@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from profiling.commands.json_answer import JsonCommand, print_json
 from profiling.exits import EXIT_BAD_INPUT, exit_with
 
 if TYPE_CHECKING:
@@ -17,22 +18,15 @@ CHECK_EXITS = {"pass": 0, "fail": 1, "not-comparable": 3, "error": 4}
 CHECK_COLORS = {"pass": "green", "fail": "red", "not-comparable": "yellow", "error": "red"}
 
 
-class _TellsUsageErrors(click.Command):
-    """A command that answers a wrong option with its JSON object too, where that was asked for."""
+class _Check(JsonCommand):
+    """The command, whose answers have the same keys for every verdict."""
 
-    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """As click's; `--json` is looked for among the words themselves, since they could not be parsed."""
-        words = arguments[1] if len(arguments) > 1 else extra["args"]
-        asks_for_json = "--json" in list(words)
-        try:
-            return super().make_context(*arguments, **extra)
-        except click.UsageError as error:
-            if asks_for_json:
-                _print_error(error.format_message(), "")
-            raise
+    def usage_answer(self, message: str) -> dict[str, Any]:
+        """A wrong option is an error, of which no scope is known."""
+        return _error(message)
 
 
-@click.command(cls=_TellsUsageErrors)
+@click.command(cls=_Check)
 @click.argument("contender", default="custom")
 @click.option("--d-model", metavar="N", default="64", show_default=True, help="Width of the layer.")
 @click.option("--num-heads", metavar="N", default="4", show_default=True, help="Attention heads.")
@@ -79,7 +73,7 @@ def check(contender: str, batch_first: bool, anyway: bool, as_json: bool, **text
             )
     except GridError as error:
         if as_json:
-            _print_error(str(error), "")
+            print_json(_error(str(error)))
         exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
         if not as_json and not isinstance(error, ChildDied):
@@ -134,12 +128,10 @@ def _tell_waiting(owner: Owner) -> None:
     click.echo(f"waiting: {owner.sentence}", err=True)
 
 
-def _print_error(reason: str, scope: str) -> None:
-    import json
-
+def _error(reason: str) -> dict[str, Any]:
     from profiling.check_report import error_report
 
-    click.echo(json.dumps(error_report(reason, scope), ensure_ascii=False))
+    return error_report(reason, "")
 
 
 def _print_report(contender: str, report: dict[str, Any], asked: dict[str, Any], *, as_json: bool) -> None:

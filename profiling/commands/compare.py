@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from profiling.commands.json_answer import JsonCommand, print_json
 from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, exit_with
 
 if TYPE_CHECKING:
@@ -16,22 +17,15 @@ if TYPE_CHECKING:
 WIDTH = 140
 
 
-class _TellsUsageErrors(click.Command):
-    """A command that answers a wrong option with its JSON object too, where that was asked for."""
+class _Compare(JsonCommand):
+    """The command, whose refusals tell also what differs."""
 
-    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """As click's; `--json` is looked for among the words themselves, since they could not be parsed."""
-        words = arguments[1] if len(arguments) > 1 else extra["args"]
-        asks_for_json = "--json" in list(words)
-        try:
-            return super().make_context(*arguments, **extra)
-        except click.UsageError as error:
-            if asks_for_json:
-                _print_error(error.format_message())
-            raise
+    def usage_answer(self, message: str) -> dict[str, Any]:
+        """A wrong option has not come so far as to find a difference."""
+        return _refusal(message)
 
 
-@click.command(cls=_TellsUsageErrors)
+@click.command(cls=_Compare)
 @click.argument("base")
 @click.argument("new")
 @click.option(
@@ -76,9 +70,7 @@ def compare(base: str, new: str, fail_above: str, contenders: tuple[str, ...], a
     except (CompareError, RunError) as error:
         _end(str(error), as_json)
     if as_json:
-        import json
-
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False))
+        print_json(found.to_dict())
     else:
         _print(found)
     sys.exit(EXIT_FAILED if len(found.regressions) else 0)
@@ -102,11 +94,9 @@ def _print(found: Comparison) -> None:
 
 def _end(message: str, as_json: bool, differences: list[dict[str, Any]] | None = None) -> NoReturn:
     if as_json:
-        _print_error(message, differences)
+        print_json(_refusal(message, differences))
     exit_with(message, EXIT_BAD_INPUT)
 
 
-def _print_error(message: str, differences: list[dict[str, Any]] | None = None) -> None:
-    import json
-
-    click.echo(json.dumps({"error": message, "differences": differences or []}, ensure_ascii=False))
+def _refusal(message: str, differences: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    return {"error": message, "differences": differences or []}

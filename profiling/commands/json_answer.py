@@ -21,8 +21,12 @@ class JsonCommand(click.Command):
             return super().make_context(*arguments, **extra)
         except click.UsageError as error:
             if asks_for_json:
-                print_json({"error": error.format_message()})
+                print_json(self.usage_answer(error.format_message()))
             raise
+
+    def usage_answer(self, message: str) -> dict[str, Any]:
+        """The object for a wrong option, for commands whose answers have other keys."""
+        return {"error": message}
 
 
 def print_json(answer: dict[str, Any]) -> None:
