@@ -190,6 +190,15 @@ def test_a_difference_within_the_spread_of_calls_is_not_certain(theirs: list[int
     assert words.endswith("not certain") is not is_certain
 
 
+def test_calls_are_the_same_only_where_they_are_as_many() -> None:
+    many = made_up("custom", timed("bmm", "scores", 160, 16))
+    few = made_up("official", timed("bmm", "scores", 300, 2))
+    assert difference_words(many, few) == ["official spends 140 µs more in scores, in 2 calls, 16 in custom"]
+    cheap = made_up("custom", timed("bmm", "scores", 600, 2), timed("div", "scores", 1))
+    (words,) = difference_words(cheap, few)
+    assert words == "custom spends 301 µs more in scores, in 3 calls, 2 in official"
+
+
 def test_a_call_in_place_is_no_other_call() -> None:
     one = made_up("custom", timed("bmm", "scores", 100), timed("mul_", "scores", 50))
     other = made_up("official", timed("bmm", "scores", 100), timed("mul", "scores", 20))
@@ -205,7 +214,7 @@ def test_views_explain_a_difference_only_where_nothing_else_does_and_it_is_certa
     (certain,) = difference_words(layer("custom", 9, 200, 198_000, 200_000, 202_000), few)
     assert certain == "custom spends 100 µs more in copies and layout: 9 view calls instead of 3"
     (doubtful,) = difference_words(layer("custom", 9, 200, 90_000, 100_000, 410_000), few)
-    assert doubtful.startswith("custom spends 100 µs more in copies and layout, in the same calls")
+    assert doubtful.startswith("custom spends 100 µs more in copies and layout, in 9 calls, 3 in official")
     (copied,) = difference_words(layer("custom", 9, 200, 238_000, 240_000, 242_000, clones=2), few)
     assert copied.endswith(": 2 clone calls that official does not make")
 

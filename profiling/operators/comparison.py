@@ -183,7 +183,13 @@ def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, na
             f"{_num_operators(less):,.0f} in {rival}{doubt}"
         )
     reasons = _more_calls(spent, saved, more, less, rival, abs(pair.difference_ms), with_views=pair.is_clear)
-    return f"{said}: {reasons}{doubt}" if reasons else f"{said}, in the same calls{doubt}"
+    return f"{said}: {reasons}{doubt}" if reasons else f"{said}, {_same_or_not(spent, saved, rival)}{doubt}"
+
+
+def _same_or_not(spent: RoleTime | None, saved: RoleTime | None, rival: str) -> str:
+    """Where no call of its own explains a difference: whether the calls are as many at all, as the table has them."""
+    ours, theirs = (round(each.num_calls) if each is not None else 0 for each in (spent, saved))
+    return "in the same calls" if ours == theirs else f"in {ours:,} calls, {theirs:,} in {rival}"
 
 
 def _more_calls(
