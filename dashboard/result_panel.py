@@ -16,6 +16,7 @@ from dashboard.result_table import show_table
 from dashboard.view_choice import choose_view
 from profiling.charts import dense_map, density, takeaway
 from profiling.charts.axes import View, panel_values, values_of
+from profiling.charts.claim_text import DENSE_MAP_CAPTION, MAP_CAPTION
 from profiling.charts.formatting import axis_label, axis_value, count, error, plain, ratio
 from profiling.charts.frame import CHART_CONFIG
 from profiling.charts.headline_text import claim_help, headline_caption
@@ -165,17 +166,9 @@ def _show_map(run: Run, table: pd.DataFrame, facts: Facts, view: View) -> None:
     figure = speedup_map(table, view.x, axes)
     st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(facts.headlines))
     if dense_map.is_needed(axes, view.x, num_maps):
-        st.caption(
-            f"{dense_map.left_out(axes, view.x, num_maps)} Blue is faster than the reference, brown slower; the paler, "
-            "the less. Light grey claims nothing: same, or unsure. Dark grey has no number that counts. Point at a "
-            "cell for its number."
-        )
+        st.caption(f"{dense_map.left_out(axes, view.x, num_maps)} {DENSE_MAP_CAPTION}")
         return
-    st.caption(
-        "Blue is faster than the reference, brown slower; the paler, the less. Grey cells claim nothing: same (=), or "
-        "unsure. A ? is provisional: too few replicates for a claim. A value in brackets fails the check and does not "
-        "count; one with ≠ is of another design, timed with its own weights."
-    )
+    st.caption(MAP_CAPTION)
 
 
 def _show_unmeasured(facts: Facts) -> None:

@@ -19,6 +19,7 @@ from profiling.charts.axes import (
     values_of,
     x_options,
 )
+from profiling.charts.claim_text import caption
 from profiling.charts.headline_text import headline_caption
 from profiling.charts.lines import line_chart
 from profiling.charts.marks import log_ticks
@@ -85,6 +86,29 @@ def test_zero_on_a_log_axis_is_drawn_at_a_floor_that_says_what_it_means(run, tab
     assert figure.layout.yaxis.ticktext[0] == "0 (bit-identical)"
     assert lines(figure, "custom")[0].y[0] == at
     assert 0 < at < 0.25
+
+
+@pytest.mark.parametrize("size", [2.42, 1e-3, 1e-7])
+def test_zero_lies_below_the_bound_whatever_else_was_measured(run, table, size):
+    wrong = table.assign(max_abs_error=table["max_abs_error"].where(table["max_abs_error"] == 0, size))
+    figure = draw(run, wrong, ERROR)
+    ticks, bound = figure.layout.yaxis.tickvals, figure.layout.shapes[0].y0
+    assert figure.layout.yaxis.ticktext[0] == "0 (bit-identical)"
+    assert ticks[0] < min(bound, size)
+    assert list(ticks) == sorted(ticks)
+
+
+@pytest.mark.parametrize("is_log", [True, False])
+def test_an_interval_beyond_all_bounds_leaves_the_chart_and_the_others_stay_readable(run, table, is_log):
+    wide = table.assign(speedup_low=0.9, speedup_high=1.3)
+    assert draw(run, wide, SPEEDUP, log_y=is_log).layout.yaxis.range is None
+    assert "leaves the chart" not in caption(wide)
+    wide.loc[wide["contender"] == "custom", ["speedup_low", "speedup_high"]] = (7e-6, 392_286.0)
+    low, high = draw(run, wide, SPEEDUP, log_y=is_log).layout.yaxis.range
+    shown = wide["speedup"].dropna()
+    low, high = (10**low, 10**high) if is_log else (low, high)
+    assert low < min(1, shown.min()) < max(1, shown.max()) < high < 10 * shown.max()
+    assert "leaves the chart" in caption(wide)
 
 
 def test_zero_on_a_linear_axis_is_zero(run, table):

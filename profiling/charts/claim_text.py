@@ -15,11 +15,27 @@ CLAIMS = ("faster", "slower")
 # Those with which a colour would tell more than is known.
 NO_CLAIMS = ("same", "unsure")
 PROVISIONAL = "provisional"
+# An interval whose ends are further apart leaves the chart, as it is not told at the command line.
+WIDEST_DRAWN = 100
+MAP_CAPTION = (
+    "Blue is faster than the reference, brown slower; the paler, the less. Grey cells claim nothing: same (=), or "
+    "unsure. A ? is provisional: too few replicates for a claim. A value in brackets fails the check and does not "
+    "count; one with ≠ is of another design, timed with its own weights."
+)
+DENSE_MAP_CAPTION = (
+    "Blue is faster than the reference, brown slower; the paler, the less. Light grey claims nothing: same, or unsure. "
+    "Dark grey has no number that counts. Point at a cell for its number."
+)
 
 
 def claims_difference(rows: pd.DataFrame) -> pd.Series:
     """Which rows' verdict says that the contender is faster or slower."""
     return rows["speed_verdict"].isin(CLAIMS).fillna(False).astype(bool)
+
+
+def leaves_chart(rows: pd.DataFrame) -> pd.Series:
+    """Which rows' intervals are so wide, by few and noisy replicates, that nothing else could be read beside them."""
+    return (rows["speedup_high"] > WIDEST_DRAWN * rows["speedup_low"]).fillna(False).astype(bool)
 
 
 def interval(row: Mapping[Any, Any]) -> str:
@@ -49,6 +65,9 @@ def caption(table: pd.DataFrame) -> str:
     if has_interval.any():
         bars = "Bars: 95 % interval across replicates, for all contenders of a point together."
         bars += "" if has_interval.all() else " A point with one replicate has none."
+        bars += (
+            f" One that leaves the chart spans more than {WIDEST_DRAWN} times." if leaves_chart(compared).any() else ""
+        )
     else:
         bars = (
             "One replicate: there is no interval, and one process alone supports no claim "

@@ -34,10 +34,10 @@ class Floor:
 
 
 def floor_of(positive: Sequence[float], metric: Metric) -> Floor:
-    """A decade or two below everything else."""
+    """A decade or two below everything else, also below a line: a bound is more than nothing."""
     marked = [metric.line[0]] if metric.line else []
     others = [*positive, *marked] or [1.0]
-    lowest = math.floor(math.log10(min(positive, default=_LOWEST * 10)))
+    lowest = math.floor(math.log10(min([*positive, *marked] if positive else [_LOWEST * 10])))
     highest = max(math.ceil(math.log10(max(others))), lowest + 1)
     step = max(1, (highest - lowest) // 5)
     powers = range(lowest, highest + 1, step)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
+from profiling.charts.claim_text import leaves_chart
 from profiling.charts.marks import Floor, floor_of, log_ticks, top_of
 from profiling.charts.metrics import Metric
 
@@ -26,6 +27,8 @@ class Scale:
     floor: Floor | None
     top: float
     ticks: tuple[float, ...] = ()
+    # Lowest and highest of what is to be seen, where bars are to leave the chart; None where all is to be seen.
+    ends: tuple[float, float] | None = None
 
     def height(self, value: float) -> float:
         """Where a value of the column is drawn."""
@@ -38,21 +41,27 @@ def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
     positive = sorted(value for value in values if value > 0 and math.isfinite(value))
     unit, factor = metric.unit(positive[len(positive) // 2] if positive else None)
     drawn = [value * factor for value in positive]
+    is_cut = False
     if metric.compares:
+        is_cut = bool(leaves_chart(rows).any())
         for end in ("speedup_low", "speedup_high"):
-            drawn += rows[end].dropna().to_numpy(dtype=float).tolist()
+            drawn += rows.loc[~leaves_chart(rows), end].dropna().to_numpy(dtype=float).tolist()
+        drawn += [metric.line[0]] if is_cut and metric.line else []
     floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
     top = top_of(drawn, metric, is_log=is_log)
     ticks = tuple(log_ticks(drawn)) if is_log else ()
-    return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top, ticks=ticks)
+    ends = (min(drawn), top) if is_cut else None
+    return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top, ticks=ticks, ends=ends)
 
 
 def show_scale(figure: go.Figure, scale: Scale) -> None:
     """Puts a scale on the y axes of all panels."""
     if not scale.is_log:
-        figure.update_yaxes(rangemode="tozero")
+        figure.update_yaxes(range=[0, scale.ends[1]]) if scale.ends else figure.update_yaxes(rangemode="tozero")
         return
     figure.update_yaxes(type="log", exponentformat="power", nticks=6)
+    if scale.ends:
+        figure.update_yaxes(range=[math.log10(scale.ends[0] / 1.1), math.log10(scale.ends[1])])
     if scale.ticks and scale.floor is None:
         texts = [f"{tick:,.6g}" for tick in scale.ticks]
         figure.update_yaxes(tickmode="array", tickvals=scale.ticks, ticktext=texts)

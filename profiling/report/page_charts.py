@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from profiling.charts import dense_map, density, takeaway
 from profiling.charts.axes import View, panel_values, values_of
-from profiling.charts.claim_text import caption
+from profiling.charts.claim_text import DENSE_MAP_CAPTION, MAP_CAPTION, caption
 from profiling.charts.formatting import axis_label, axis_value
 from profiling.charts.frame import CHART_CONFIG
 from profiling.charts.lines import line_chart
@@ -45,8 +45,8 @@ def charts_html(content: Content) -> Iterator[str]:
         figure = line_chart(table, metric, view, axes, panels)
         yield _figure(title, figure, takeaway.of_lines(found, metric, kind), said)
     if found:
-        said = [dense_map.left_out(axes, view.x, len(found))] if dense_map.is_needed(axes, view.x, len(found)) else []
-        said += ["Blue is faster than the reference, brown slower; grey claims nothing, or has no number that counts."]
+        is_dense = dense_map.is_needed(axes, view.x, len(found))
+        said = [dense_map.left_out(axes, view.x, len(found)), DENSE_MAP_CAPTION] if is_dense else [MAP_CAPTION]
         yield _figure("Speed-up of every point", speedup_map(table, view.x, axes), takeaway.of_map(found), said)
     if content.limits.limits:
         yield _figure(
