@@ -22,6 +22,7 @@ from profiling.cli import main
 from profiling.report import html_page as page
 from profiling.report import markdown_summary as summary
 from profiling.report.writing import html_of, markdown_of, write_html, write_markdown
+from profiling.run_notes import name_run
 from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, SAMPLES_FILE, RunError
 from profiling.settings import SweepSettings
 from profiling.table import load_run, report_csv
@@ -210,6 +211,26 @@ def test_a_failing_check_is_told_in_the_summary(tmp_path: Path) -> None:
     changes = {(2, "custom"): {"check_verdict": "fail", "max_abs_error": 0.25}}
     make_run(tmp_path / "run", grid=GRID, settings=SETTINGS, changes=changes)
     assert "| custom | official | ❌ fails at 1 of 3 |" in markdown_of(tmp_path / "run")
+
+
+def test_a_failing_check_is_told_in_the_page_without_marks_of_another_markdown(tmp_path: Path) -> None:
+    changes = {(2, "custom"): {"check_verdict": "fail", "max_abs_error": 0.25}}
+    make_run(tmp_path / "run", grid=GRID, settings=SETTINGS, changes=changes)
+    html = html_of(tmp_path / "run")
+    assert "<strong>check not passed at 1 of 3</strong>: these do not count" in html
+    assert ":red" not in words_of(html)
+
+
+def test_every_mark_of_the_map_is_explained_below_it(html: str) -> None:
+    assert "A ? is provisional" in words_of(html)
+
+
+def test_a_run_with_a_name_is_told_by_it_and_by_its_id(tmp_path: Path) -> None:
+    make_run(tmp_path / "made-up", grid=GRID, settings=SETTINGS, changes=CHANGES)
+    name_run(tmp_path / "made-up", "before <b>it")
+    html = html_of(tmp_path / "made-up")
+    assert "<title>mha-bench: before &lt;b&gt;it</title>" in html
+    assert "mha-bench: before <b>it run made-up · begun" in words_of(html)
 
 
 def test_what_others_have_named_is_text_in_the_summary_too(hostile: Path) -> None:

@@ -13,6 +13,7 @@ from profiling.laws.law_words import fixed_words, law_words
 from profiling.laws.telling import readable_rows, telling_laws
 from profiling.limits import Limits, contender_limits, contender_words, limits_of
 from profiling.repeat import sweep_arguments
+from profiling.run_names import read_notes
 from profiling.runs import Run, read_run
 from profiling.table import load_table
 
@@ -26,6 +27,7 @@ class Content:
 
     Attributes:
         run: what its folder says of it.
+        name: what a person calls it; None where it has no name.
         table: its rows as `load_run` gives them.
         problems: what of its files could not be read, in sentences; the table is what is left.
         headlines: each contender against its reference.
@@ -38,6 +40,7 @@ class Content:
     """
 
     run: Run
+    name: str | None
     table: pd.DataFrame
     problems: list[str]
     headlines: list[Headline]
@@ -60,6 +63,7 @@ def gather(folder: Path) -> Content:
     limits = limits_of(readable_rows(table))
     return Content(
         run=run,
+        name=read_notes(folder).name,
         table=table,
         problems=problems,
         headlines=headlines(table),

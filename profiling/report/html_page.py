@@ -7,6 +7,7 @@ texts others may have written.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 
 from markdown_it import MarkdownIt
@@ -29,6 +30,7 @@ POLICY = (
 MOST_REASONS = 30
 # A CSV larger than this is not carried in the file.
 MOST_CSV_BYTES = 8 * 2**20
+_COLOURED = re.compile(r"(?<!\\):[a-z]+\[((?:\\.|[^\]\\])*)\]")
 # The method's formulas, for which a browser alone has no letters.
 _PAIRS = "speed-up of a process = median over rounds of (time of the reference / time of the contender)"
 _INTERVAL = "exp( mean(log s) ± t(1 − α/2, n − 1) · sd(log s) / √n )"
@@ -38,7 +40,7 @@ _ROOF = "roof = min(matmul, intensity × copy)"
 
 def html_page(content: Content) -> str:
     """The text of the file."""
-    title = f"mha-bench: run {content.run.run_id}"
+    title = _title(content)
     sections = [
         _header(content),
         _problems(content.problems),
@@ -70,11 +72,16 @@ def html_page(content: Content) -> str:
     )
 
 
+def _title(content: Content) -> str:
+    return f"mha-bench: {content.name or f'run {content.run.run_id}'}"
+
+
 def _header(content: Content) -> str:
     run = content.run
     reason = f": {run.state_reason}" if run.state_reason else ""
     done = f"{run.progress.done:,} of {run.progress.total:,} steps"
     facts = [
+        *([f"run {run.run_id}"] if content.name else []),
         f"begun {day_and_time(run.started_at)}",
         f"{run.state}{reason}",
         done,
@@ -83,7 +90,7 @@ def _header(content: Content) -> str:
         count(run.threads, "thread"),
         f"torch {run.environment.get('torch_version') or 'of unknown version'}",
     ]
-    return f"<h1>mha-bench: run {escaped(run.run_id)}</h1><p class='soft'>{escaped(' · '.join(facts))}</p>"
+    return f"<h1>{escaped(_title(content))}</h1><p class='soft'>{escaped(' · '.join(facts))}</p>"
 
 
 def _problems(problems: Sequence[str]) -> str:
@@ -106,8 +113,9 @@ def _card(headline: Headline) -> str:
 
 
 def _sentence(markdown: str) -> str:
-    """A sentence that was made for the page, whose marks are escapes alone."""
-    return str(MarkdownIt("commonmark", {"html": False}).renderInline(markdown))
+    """A sentence that was made for the page, whose marks are escapes, bold type and the page's colours."""
+    told = _COLOURED.sub(r"\1", markdown)  # Colours are Streamlit's own marks; what they set off is bold as well.
+    return str(MarkdownIt("commonmark", {"html": False}).renderInline(told))
 
 
 def _lost(status: str, reason: str, number: int) -> str:
