@@ -30,7 +30,7 @@ SHORT = f"""
 Two layers are timed **next to each other**, in turns and in random order, together with a **copy of the reference**,
 which shows what no difference looks like on this machine. This is repeated in **fresh processes**, because one process
 alone misleads. A difference is claimed only where the interval over these processes lies wholly outside of what noise
-can do, and never below {_CLAIM}. Everything else is called *same*, *unsure* or *provisional*, in grey.
+can do, and never below {_CLAIM}. Everything else is called *same*, *unsure* or *provisional*, and claims nothing.
 """
 
 NUMBERS = """
