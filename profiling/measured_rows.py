@@ -13,6 +13,7 @@ from profiling.possible_values import num_nonsense, without_impossible
 from profiling.runs import MEASUREMENTS_FILE, SAMPLES_FILE, open_rows
 from profiling.typed_columns import table_of_texts
 from profiling.whole_csv import read_whole
+from profiling.wording import counted
 
 # Without these a row belongs nowhere: someone has edited the file.
 PLACE = ("replicate", "point", "batch_size", "seq_len", "num_heads", "d_model", "contender", "status")
@@ -39,7 +40,7 @@ def read_measurements(folder: Path) -> tuple[pd.DataFrame, list[str]]:
         problems.append(_left_out(len(whole) - len(once), "of a place that another row had taken before"))
     possible, num_impossible = without_impossible(once.reset_index(drop=True))
     if num_impossible:
-        problems.append(f"{_cells(num_impossible)} left out: such a number cannot have been measured")
+        problems.append(_left_out(num_impossible, "such a number cannot have been measured", what="cell"))
     return possible, problems
 
 
@@ -73,7 +74,7 @@ def _read(path: Path, columns: tuple[Column, ...]) -> tuple[pd.DataFrame, list[s
         num_wrong += num_nonsense(texts, parts[-1], columns)
     problems = [_damage(path.name, rows.damaged)] if rows.damaged else []
     if num_wrong:
-        problems.append(f"{_cells(num_wrong)} left out: what they hold is not of their column's kind")
+        problems.append(_left_out(num_wrong, "what they hold is not of their column's kind", what="cell"))
     return pd.concat(parts, ignore_index=True) if parts else _empty(columns), problems
 
 
@@ -89,16 +90,8 @@ def _empty(columns: tuple[Column, ...]) -> pd.DataFrame:
 
 def _damage(file: str, lines: Sequence[int]) -> str:
     named = ", ".join(map(str, lines[:NAMED_LINES])) + (", …" if len(lines) > NAMED_LINES else "")
-    return f"{_rows(len(lines))} of {file} could not be read: line{'s' if len(lines) > 1 else ''} {named}"
+    return f"{counted(len(lines), 'row')} of {file} could not be read: line{'s' if len(lines) > 1 else ''} {named}"
 
 
-def _left_out(number: int, why: str) -> str:
-    return f"{_rows(number)} of {MEASUREMENTS_FILE} left out: {why}"
-
-
-def _cells(number: int) -> str:
-    return f"{number:,} cell" + ("s" if number != 1 else "") + f" of {MEASUREMENTS_FILE}"
-
-
-def _rows(number: int) -> str:
-    return f"{number:,} row" + ("s" if number != 1 else "")
+def _left_out(number: int, why: str, what: str = "row") -> str:
+    return f"{counted(number, what)} of {MEASUREMENTS_FILE} left out: {why}"

@@ -30,6 +30,11 @@ def short_names(contenders: Sequence[str]) -> dict[str, str]:
     return {name: next((end for end in each if taken.count(end) == 1), name) for name, each in ends.items()}
 
 
+def counted(number: int, what: str) -> str:
+    """`1 row`, `3,000 rows`."""
+    return f"{number:,} {what}" + ("s" if number != 1 else "")
+
+
 def one_line(text: str, width: int) -> str:
     """A text that may hold anything, in one line of at most `width` characters, with what cannot be shown escaped."""
     # Ten times as much as can be shown is looked at: whoever wrote it may have written a gigabyte.

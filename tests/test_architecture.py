@@ -31,6 +31,7 @@ PRINTERS = {
     "profiling/commands/report.py",
     "profiling/commands/runs.py",
     "profiling/commands/version.py",
+    "profiling/commands/waiting.py",
     "profiling/doctor/command.py",
     "profiling/exits.py",
     "profiling/progress.py",

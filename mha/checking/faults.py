@@ -406,9 +406,6 @@ RARE_NAMES = frozenset(
     ]
 )
 
-# Differences of design: another layer on purpose, not a slip.
-DESIGN_NAMES = frozenset(["queries-keys-normalised", "rotary-positions", "grouped-query", "shared-projection"])
-
 
 def heads_ignored(d_model: int, num_heads: int) -> list[Fault]:
     """A fault for each number of heads that a layer of this width could have instead of the one asked for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import statistics
 from collections import Counter
 
 import pandas as pd
@@ -68,14 +69,14 @@ def _headline(contender: str, rows: pd.DataFrame) -> Headline:
     return Headline(
         contender=contender,
         reference=str(rows["reference"].iloc[0]),
-        speedup=geometric_mean(speedups),
+        speedup=statistics.geometric_mean(speedups) if speedups else None,
         num_speedups=len(speedups),
         verdicts=tuple((name, number) for name in SPEED_VERDICTS if (number := _number(claimed, name))),
         replicates=(min(replicates), max(replicates)),
         noise_floor=None if (floors := claimed["noise_floor"].dropna()).empty else float(floors.median()),
         interval=_interval(claimed),
         reason=_reason(claimed),
-        memory_ratio=geometric_mean(ratios),
+        memory_ratio=statistics.geometric_mean(ratios) if ratios else None,
         num_memory_ratios=len(ratios),
         max_abs_error=None if errors.empty else float(errors.max()),
         num_checked=int(rows["check_verdict"].notna().sum()),
@@ -99,11 +100,6 @@ def _interval(claimed: pd.DataFrame) -> tuple[float, float] | None:
 def _reason(claimed: pd.DataFrame) -> str:
     reasons = claimed["speed_verdict_reason"].dropna()
     return str(reasons.iloc[0]) if len(claimed) == 1 and len(reasons) == 1 else ""
-
-
-def geometric_mean(values: list[float]) -> float | None:
-    """The mean of ratios, in which 2 and 0.5 cancel; None of nothing."""
-    return math.exp(math.fsum(math.log(value) for value in values) / len(values)) if values else None
 
 
 def unmeasured(table: pd.DataFrame) -> list[tuple[str, str, int]]:

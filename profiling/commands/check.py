@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiling.commands.json_answer import JsonCommand, print_json
+from profiling.commands.waiting import tell_waiting
 from profiling.exits import EXIT_BAD_INPUT, exit_with
 
 if TYPE_CHECKING:
-    from profiling.device_lock import Owner
     from profiling.workload import Workload
 
 CHECK_EXITS = {"pass": 0, "fail": 1, "not-comparable": 3, "error": 4}
@@ -69,7 +69,7 @@ def check(contender: str, batch_first: bool, anyway: bool, as_json: bool, **text
         with LiveChecker(texts["device"]) as checker:
             how: dict[str, Any] = {"batch_first": batch_first, "input_scale": scale, "anyway": anyway}
             report = checker.check(
-                workload, contender, **how, self_check=True, limit_s=limit_s, patience_s=limit_s, on_wait=_tell_waiting
+                workload, contender, **how, self_check=True, limit_s=limit_s, patience_s=limit_s, on_wait=tell_waiting
             )
     except GridError as error:
         if as_json:
@@ -122,10 +122,6 @@ def _check_workload(contender: str, texts: dict[str, Any]) -> Workload:
     if workload.invalid_reason:
         raise GridError(workload.invalid_reason)
     return workload
-
-
-def _tell_waiting(owner: Owner) -> None:
-    click.echo(f"waiting: {owner.sentence}", err=True)
 
 
 def _error(reason: str) -> dict[str, Any]:

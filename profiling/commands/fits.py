@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiling.commands.json_answer import JsonCommand, end_with, print_json
+from profiling.commands.waiting import tell_waiting
 from profiling.commands.workload_options import parse_workload_options, workload_options
 from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED
 
 if TYPE_CHECKING:
-    from profiling.device_lock import Owner
     from profiling.laws.fit_search import FitPlan, Tried
     from profiling.laws.fit_trying import ChildTrier
     from profiling.laws.largest_fit import LargestFit
@@ -91,7 +91,7 @@ def _search(contender: str, texts: dict[str, Any], stop: StopSwitch) -> LargestF
     limit_s, memory = seconds["time_limit"], texts["memory"]
     how: dict[str, Any] = {"heap": texts["heap"], "anyway": texts["anyway"]}
     how["memory_mib"] = None if memory is None else parse_scale("memory", memory)
-    with ChildTrier(contender, grid, limit_s=limit_s, stop=stop, on_wait=_tell_waiting, **how) as attempt:
+    with ChildTrier(contender, grid, limit_s=limit_s, stop=stop, on_wait=tell_waiting, **how) as attempt:
         predicted, source = _predicted(contender, attempt, texts["run"])
         return find_largest(
             contender,
@@ -135,7 +135,3 @@ def _predicted(contender: str, attempt: ChildTrier, run: str | None) -> tuple[in
     folder = run_folder(run)
     size = predicted_by_run(folder, contender, attempt.workload, attempt.room_mib)
     return size, f"by the memory law of {folder.name}"
-
-
-def _tell_waiting(owner: Owner) -> None:
-    click.echo(f"waiting: {owner.sentence}", err=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiling.commands.json_answer import JsonCommand, end_with, print_json
+from profiling.commands.waiting import tell_waiting
 from profiling.commands.workload_options import parse_workload_options, workload_options
 from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, EXIT_UNTOLD
 
 if TYPE_CHECKING:
-    from profiling.device_lock import Owner
     from profiling.operators.profiler import OperatorProfiler
     from profiling.operators.result import OperatorProfile
 
@@ -86,7 +86,7 @@ def profile(
             require_trace_place(trace)
         with OperatorProfiler(grid, settings, _shown(settings, own, texts), limit_s=limit_s, stop=stop) as profiler:
             is_traced = trace_size or trace is not None
-            found = profiler.profile(num_calls, with_trace=is_traced, patience_s=limit_s, on_wait=_tell_waiting)
+            found = profiler.profile(num_calls, with_trace=is_traced, patience_s=limit_s, on_wait=tell_waiting)
             answer = {**report_dict(found), "trace": None}
             if not as_json:
                 _print_report(found)
@@ -134,10 +134,6 @@ def _write_trace(profiler: OperatorProfiler, found: OperatorProfile, path: Path,
     written = profiler.write_trace(path, max_mib=max_mib, expected_bytes=found.trace_bytes)
     click.echo(f"{path}: {format_mib(written / MIB)}; open it at https://ui.perfetto.dev", err=True)
     return {"path": str(path), "bytes": written, "expected_bytes": found.trace_bytes}
-
-
-def _tell_waiting(owner: Owner) -> None:
-    click.echo(f"waiting: {owner.sentence}", err=True)
 
 
 def _print_report(found: OperatorProfile) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import statistics
 from collections import Counter
-from collections.abc import Sequence
 
 import pandas as pd
 
-from profiling.compare.sides import SAME_WORK, Side, counted
-from profiling.wording import short_names
+from profiling.compare.sides import SAME_WORK, Side
+from profiling.wording import counted, short_names
 
 WORK = [name for name in SAME_WORK if name != "contender"]
 
@@ -46,7 +45,9 @@ def geomeans(rows: pd.DataFrame) -> tuple[Geomean, ...]:
         speedups = group["speedup_ratio"].dropna().tolist()
         measures = {"relative": [1 / ratio for ratio in speedups], "latency": group["latency_ratio"].tolist()}
         found += [
-            Geomean(contender=str(contender), measure=measure, ratio=_geometric_mean(each), num_shapes=len(each))
+            Geomean(
+                contender=str(contender), measure=measure, ratio=statistics.geometric_mean(each), num_shapes=len(each)
+            )
             for measure, each in measures.items()
             if each
         ]
@@ -107,7 +108,3 @@ def _unfinished(base: Side, new: Side) -> list[str]:
         for side, run in (("BASE", base.run), ("NEW", new.run))
         if run is not None and run.state != "finished"
     ]
-
-
-def _geometric_mean(ratios: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))

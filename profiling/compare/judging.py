@@ -13,11 +13,10 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from profiling.joining import FAILED
 from profiling.ratios import SMALLEST_CLAIM, Joined
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 
-# Layers whose check says so in either run compute something else: their time is not to be compared.
-UNCOUNTED = ("error", "fail")
 _LARGEST_LOG = 700.0
 
 
@@ -107,10 +106,11 @@ def is_time_regression(change: Change, fail_above: float) -> bool:
 
 
 def uncounted(check_base: str | None, check_new: str | None) -> str | None:
-    """Why the times of a row do not count, where its check fails on a side; else None."""
-    said = [
-        f"{verdict} in {side}" for side, verdict in (("BASE", check_base), ("NEW", check_new)) if verdict in UNCOUNTED
-    ]
+    """Why the times of a row do not count, where its check fails on a side; else None.
+
+    Such a layer computes something else, in whichever of the two it was: its time is not to be compared.
+    """
+    said = [f"{verdict} in {side}" for side, verdict in (("BASE", check_base), ("NEW", check_new)) if verdict in FAILED]
     return f"does not count: its check says {' and '.join(said)}" if said else None
 
 

@@ -18,7 +18,7 @@ from profiling.quoted import quoted
 from profiling.runs import Run, open_rows, read_run, run_folder
 from profiling.table import load_table
 from profiling.typed_columns import table_of_texts
-from profiling.wording import is_formula, workload_words
+from profiling.wording import counted, is_formula, workload_words
 
 # Two rows with these in common measured the same thing. How (threads, seed, heap) is told as a difference.
 SAME_WORK = (
@@ -107,11 +107,6 @@ def _report(label: str, path: Path) -> Side:
     for name in ("contender", "reference"):
         table[name] = table[name].map(_without_mark, na_action="ignore").astype("string")
     return Side(label=label, path=path, run=None, table=_plain(_with_joined_spreads(table)), problems=tuple(problems))
-
-
-def counted(number: int, what: str) -> str:
-    """`1 row`, `3 rows`."""
-    return f"{number:,} {what}" + ("s" if number != 1 else "")
 
 
 def _as_a_report_has_it(column: Column) -> Column:

@@ -12,7 +12,6 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from profiling.intervals import LEVEL
 from profiling.quoted import quoted
 from profiling.ratios import SMALLEST_CLAIM, Joined, join_replicates
 from profiling.workload import GridError, require_size
@@ -24,7 +23,6 @@ FASTER, SLOWER, SAME, UNSURE, LOST = "faster", "slower", "same", "unsure", "lost
 # A sign is looked for twice at a size: after the first replicates, and once more where it was not certain then. So each
 # look is taken at a level at which both together hold with 95 %.
 NUM_LOOKS = 2
-LOOK_LEVEL = 1 - (1 - LEVEL) / NUM_LOOKS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
