@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -225,3 +226,10 @@ def test_the_tests_lie_flat() -> None:
     folders = [path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name in OURS]
     assert folders == [], "tests/mha would hide mha"
     assert not (ROOT / "tests" / "__init__.py").exists()
+
+
+def test_the_readme_tells_what_each_package_is_for_and_names_none_that_is_not_there() -> None:
+    told = (ROOT / "README.md").read_text(encoding="utf-8").partition("## How it is built")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`((?:mha|profiling)/\w+)/`", told))
+    inits = [path for name in ("mha", "profiling") for path in (ROOT / name).glob("*/__init__.py")]
+    assert named == {path.parent.relative_to(ROOT).as_posix() for path in inits}
