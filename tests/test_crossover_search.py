@@ -187,6 +187,21 @@ def test_a_sign_that_changes_twice_is_told_and_not_hidden() -> None:
     assert "; custom-fused at 992, official at 1,056" in words[1]
 
 
+@pytest.mark.parametrize(("before", "after"), [(0.8, 1.2), (1.2, 0.8)])
+@pytest.mark.parametrize("later", [1.0, 1.015, 0.985])
+def test_a_winner_that_does_not_win_to_the_end_is_told_with_its_end(before: float, after: float, later: float) -> None:
+    found = find(Machine(lambda size: before if size < 150 else after if size < 1000 else later))
+    assert (found.kind, len(found.changes)) == ("from", 1)
+    assert found.to_size is not None
+    assert found.from_size is not None
+    assert found.from_size < found.to_size < 1000
+    said = crossover_words(found)[0]
+    assert said.startswith(f"{found.winner} is faster from seq_len {found.from_size} to {found.to_size}: ")
+    assert "within noise again at" in said
+    assert "4,096" in said
+    assert crossover_dict(found)["to_size"] == found.to_size
+
+
 def test_memory_that_ends_bounds_the_search_and_is_told() -> None:
     machine = Machine(
         lambda size: 0.9 + 0 * size, lost=lambda size: "official: oom: asked for 9 GiB" if size > 1800 else ""
@@ -354,7 +369,7 @@ def test_the_next_step_depends_on_nothing_but_what_is_known() -> None:
 
 def test_an_answer_for_machines_holds_every_size_and_run() -> None:
     told = crossover_dict(find(Machine(lambda size: size / 371)))
-    assert told["kind"] == "from"
+    assert (told["kind"], told["to_size"]) == ("from", None)
     assert told["probes"][0]["size"] == 64
     assert told["probes"][0]["ratio_low"] < told["probes"][0]["ratio"] < told["probes"][0]["ratio_high"] < 1
     assert told["runs"][0] == "run-1"

@@ -69,8 +69,15 @@ class Crossover:
 
     @property
     def from_size(self) -> int | None:
-        """The size from which on the winner is faster, as far as was measured; None where the winner never changes."""
+        """The size from which on the winner is faster, up to `to_size`; None where the winner never changes."""
         return self.changes[-1][1].size if self.changes else None
+
+    @property
+    def to_size(self) -> int | None:
+        """Up to where that is certain; None where it is to the last size measured, or the winner never changes."""
+        if not self.changes or self.told[-1] == self.measured[-1]:
+            return None
+        return self.told[-1].size
 
 
 def crossover_words(found: Crossover) -> list[str]:
@@ -95,7 +102,8 @@ def crossover_dict(found: Crossover) -> dict[str, Any]:
     """The answer for JSON."""
     return {
         **{"first": found.first, "second": found.second, "axis": found.axis, "kind": found.kind},
-        **{"winner": found.winner, "from_size": found.from_size, "words": crossover_words(found)},
+        **{"winner": found.winner, "from_size": found.from_size, "to_size": found.to_size},
+        "words": crossover_words(found),
         "probes": [_probe_dict(probe) for probe in found.probes],
         **{"stopped": found.stopped or None, "runs": list(found.folders)},
     }
@@ -143,7 +151,8 @@ def _from_words(found: Crossover) -> str:
     """Where the winner of the large end takes over for the last time."""
     before, after = found.changes[-1]
     is_second = found.winner == found.second
-    said = f"{found.winner} is faster from {found.axis} {after.size:,} on"
+    until = "on" if found.to_size is None else f"to {found.to_size:,}"
+    said = f"{found.winner} is faster from {found.axis} {after.size:,} {until}"
     evidence = (
         f"at {before.size:,} still slower ({_ratio(before, is_second)}), at {after.size:,} faster "
         f"({_ratio(after, is_second)})"
