@@ -80,8 +80,9 @@ def _found(row: Row) -> str:
         return "no speed-up: its reference was not measured"
     told = format_ratio(row["speedup"])
     low, high = row["speedup_low"], row["speedup_high"]
-    if low is not None and high is not None and high < low * WIDEST_TOLD:
-        told += f" ({format_ratio(low)} to {format_ratio(high)})"
+    if low is not None and high is not None:
+        is_told = high < low * WIDEST_TOLD
+        told += f" ({format_ratio(low)} to {format_ratio(high)})" if is_told else " (its interval is too wide to tell)"
     if row["speed_verdict"] is None:
         return f"{told}  {row['speed_verdict_reason'] or ''}".rstrip()
     told += f"  {row['speed_verdict']}"

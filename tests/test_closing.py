@@ -73,9 +73,10 @@ def test_the_replicates_to_add_are_those_that_a_verdict_lacks(asked: int, measur
 
 
 @pytest.mark.parametrize(("low", "high", "told"), [(0.5, 49.0, True), (0.5, 50.0, False), (1e-9, 4e9, False)])
-def test_an_interval_from_nothing_to_anything_is_left_out(low: float, high: float, told: bool) -> None:
+def test_an_interval_from_nothing_to_anything_is_told_in_words(low: float, high: float, told: bool) -> None:
     line = summary([row_of("provisional", speedup_low=low, speedup_high=high)], Path("run"), 2)[1]
-    assert (" to " in line) is told
+    assert ("× to " in line) is told
+    assert ("its interval is too wide to tell" in line) is not told
 
 
 @pytest.mark.parametrize(("noise", "told"), [(None, False), (0.0, False), (0.02, False), (0.021, True), (0.3, True)])

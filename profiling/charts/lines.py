@@ -193,9 +193,9 @@ def _add_line(figure: go.Figure, y: float, name: str, num_panels: int, *, is_log
     figure.add_annotation(
         text=name,
         showarrow=False,
-        x=0,
+        x=1,
         xref="x domain",
-        xanchor="left",
+        xanchor="right",
         y=math.log10(y) if is_log else y,  # plotly takes the exponent for an annotation, and the value for a line
         yref="y",
         yanchor="bottom",

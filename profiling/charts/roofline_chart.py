@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from profiling.charts import formatting
 from profiling.charts.frame import frame, legend_height
+from profiling.charts.marks import log_ticks
 from profiling.charts.names import names_of
 from profiling.charts.palette import style_of
 from profiling.limits import Limit, Limits, contender_limits, contender_words, limit_words
@@ -37,8 +38,10 @@ def roofline_chart(limits: Limits) -> go.Figure:
             figure.add_trace(_points(line, contender, names[contender], position, is_first=number == 0))
     header = TITLE_HEIGHT + legend_height(figure)
     frame(figure, "How near to what this machine can do", PLOT_HEIGHT + header, header=header, legend_at=TITLE_HEIGHT)
-    figure.update_xaxes(type="log", title="operations per byte that has to be moved")
-    figure.update_yaxes(type="log", title="GFLOP/s")
+    for axis, title in (("x", "operations per byte that has to be moved"), ("y", "GFLOP/s")):
+        drawn = [float(value) for trace in figure.data for value in trace[axis]]
+        ticks = log_ticks(drawn)  # plotly's own between powers of ten are bare digits
+        figure.update_layout({f"{axis}axis": {"type": "log", "title": title, "tickvals": ticks or None}})
     return figure
 
 
