@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,17 +13,22 @@ import psutil
 
 from profiling.runs import RunError
 
-_LEFT_OVER = re.compile(r"\.(?:(?:run|notes)\.json|(?:measurements|samples|report)\.csv)\.(\d{1,9})\.tmp")
+_LEFT_OVER = re.compile(r"\.(?:(?:run|notes)\.json|(?:measurements|samples|report)\.csv)\.(\d{1,9})(?:-\d{1,19})?\.tmp")
 
 
 def write_aside(path: Path, text: str) -> None:
     """Replaces a file in one step: a reader sees the old or the new one, never half.
 
     Raises:
-        RunError: the file cannot be written; the old one stands.
+        RunError: the file cannot be written, or what stands there is none; the old one stands.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    if not path.name:
+        raise RunError(f"{path} cannot be written: it is a folder")
+    # Two threads, as two tabs of a page are, write beside each other and not into one another.
+    aside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a folder is refused by the system
+            raise RunError(f"{path} cannot be written: it is a pipe or a device, and would be gone")
         with aside.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
             stream.write(text)
             stream.flush()

@@ -17,6 +17,7 @@ from profiling.joining import join
 from profiling.measured_rows import read_measurements, read_samples
 from profiling.repeat import repeat_commands
 from profiling.roofline import with_roofline
+from profiling.run_names import NOTES_FILE
 from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, read_run
 from profiling.safe_files import write_aside
 from profiling.typed_columns import constant, typed
@@ -115,8 +116,9 @@ def write_report(path: str | Path, out: Path | None = None) -> Path:
 def write_table(path: str | Path, out: Path | None = None) -> tuple[Path, list[str]]:
     """The same, and what of the run's files could not be read, in sentences: the report is of what is left."""
     report = out or Path(path) / REPORT_FILE
-    if report.name in (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE) and report.resolve().parent == Path(path).resolve():
-        raise RunError(f"{report} holds what was measured, and a report must not take its place")
+    kept = (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE, NOTES_FILE)
+    if report.name in kept and report.resolve().parent == Path(path).resolve():
+        raise RunError(f"{report} holds what was measured or noted, and a report must not take its place")
     table, problems = load_table(path)
     write_aside(report, report_csv(table))
     return report, problems

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,7 @@ def test_what_was_being_written_aside_when_the_power_went_is_removed_at_the_next
     dead.wait()
     write_run(tmp_path, [make_row()])
     names = [f".run.json.{dead.pid}.tmp", f".report.csv.{dead.pid}.tmp", f".run.json.{os.getpid()}.tmp"]
+    names += [f".notes.json.{dead.pid}-{dead.pid + 1}.tmp"]
     kept = [".mine.tmp", f".mine.{dead.pid}.tmp", f".report.csv.{os.getppid()}.tmp", ".run.json.99999999999.tmp"]
     for name in [*names, *kept]:
         (tmp_path / name).write_text("half", encoding="utf-8")
@@ -213,7 +215,7 @@ def test_a_rename_is_waited_for_as_well(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "fsync", record)
     write_aside(tmp_path / "file", "text")
-    assert synced == [(f".file.{os.getpid()}.tmp", False), (tmp_path.name, True)]
+    assert synced == [(f".file.{os.getpid()}-{threading.get_native_id()}.tmp", False), (tmp_path.name, True)]
 
 
 def test_an_interrupt_in_mid_write_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,7 +283,7 @@ def test_a_run_that_is_not_there_and_a_place_that_cannot_be_written_are_told_in_
     assert re.fullmatch(r"error: .*report\.html cannot be written: .*\n", done.stderr)
 
 
-@pytest.mark.parametrize("name", [RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE])
+@pytest.mark.parametrize("name", [RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE, "notes.json"])
 def test_no_form_of_a_report_takes_the_place_of_what_was_measured(run_folder: Path, name: str) -> None:
     for write in (write_html, write_markdown):
         with pytest.raises(RunError, match="a report must not take its place"):

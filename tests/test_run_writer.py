@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,44 @@ class TestAFullDisk:
             write_aside(path, "new")
         assert path.read_text(encoding="utf-8") == "old"
         assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("place", ["", ".", "/", "folder", "pipe", "link"])
+def test_what_is_no_file_is_told_in_a_sentence_and_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    Path("link").symlink_to("pipe")
+    Path("folder").mkdir()
+    before = {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+    with pytest.raises(RunError, match=r"cannot be written: "):
+        write_aside(Path(place), "text")
+    assert {path.name: path.lstat().st_mode for path in tmp_path.iterdir()} == before
+
+
+def test_two_threads_that_write_one_file_each_write_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_aside(path, "a" * 50)
+    faults: list[str] = []
+
+    def write(letter: str) -> None:
+        for _ in range(50):
+            try:
+                write_aside(path, letter * 50)
+            except RunError as error:
+                faults.append(str(error))
+            found = path.read_text(encoding="utf-8")
+            if found not in ("a" * 50, "b" * 50):
+                faults.append(found)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def sample(replicate: Any, point: Any) -> dict[str, Any]:

@@ -271,7 +271,7 @@ def test_an_environment_that_is_no_text_is_shown_as_text(tmp_path: Path) -> None
     assert (row["torch_version"], row["platform"]) == ("['2', '13']", "{'a': 1}")
 
 
-@pytest.mark.parametrize("name", ["measurements.csv", "samples.csv", "run.json"])
+@pytest.mark.parametrize("name", ["measurements.csv", "samples.csv", "run.json", "notes.json"])
 def test_a_report_never_takes_the_place_of_what_was_measured(tmp_path: Path, name: str) -> None:
     write_run(tmp_path, [make_row()])
     with pytest.raises(RunError, match="must not take its place"):

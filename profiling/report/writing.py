@@ -7,6 +7,7 @@ from pathlib import Path
 from profiling.report.content import gather
 from profiling.report.html_page import html_page
 from profiling.report.markdown_summary import markdown_summary
+from profiling.run_names import NOTES_FILE
 from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, SAMPLES_FILE, RunError
 from profiling.safe_files import write_aside
 
@@ -42,7 +43,8 @@ def write_markdown(folder: Path, out: Path) -> Path:
 
 
 def _write(folder: Path, out: Path, text: str) -> Path:
-    if out.name in (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE) and out.resolve().parent == folder.resolve():
-        raise RunError(f"{out} holds what was measured, and a report must not take its place")
+    kept = (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE, NOTES_FILE)
+    if out.name in kept and out.resolve().parent == folder.resolve():
+        raise RunError(f"{out} holds what was measured or noted, and a report must not take its place")
     write_aside(out, text)
     return out
