@@ -183,7 +183,7 @@ def test_the_command_tells_the_longest_sequence_for_people_and_machines() -> Non
     assert told.exit_code == 0, told.output
     # 1e-5·S² + 0.001·S + 5 = 1400 at 11,761.
     assert told.stdout.startswith("custom fits up to seq_len 11,")
-    assert "the memory law of the first sizes that ran predicts 11,761" in told.stdout
+    assert "the memory law of the shorter ones that ran predicts 11,761" in told.stdout
     assert "ran out of memory (asked for 1" in told.stderr
     answer = json.loads(CliRunner().invoke(main, [*COMMAND, "--json"]).stdout)
     assert 11_136 < answer["fits"] <= 11_761

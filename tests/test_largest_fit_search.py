@@ -263,7 +263,7 @@ def test_the_answer_is_told_with_what_ran_and_what_did_not() -> None:
     assert largest_words(found) == [
         "custom fits up to seq_len 11,264 at batch 4, heads 8, d_model 512 (predicted 11,900 by the memory law of "
         "example): 11,264 ran (its call held 4.20 GiB), 11,776 ran out of memory (asked for 1.9 GiB)",
-        "the memory law of the first sizes that ran predicts 11,800",
+        "the memory law of the shorter ones that ran predicts 11,800",
         "a call might take 6.00 GiB of 8.00 GiB free",
     ]
     told = largest_dict(found)

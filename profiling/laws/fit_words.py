@@ -35,7 +35,7 @@ def largest_words(found: LargestFit) -> list[str]:
             elif largest >= found.high and not found.stopped:
                 said.append("that is the longest that was asked for")
     if found.law_predicted is not None:
-        said.append(f"the memory law of the first sizes that ran predicts {found.law_predicted:,}")
+        said.append(f"the memory law of the shorter ones that ran predicts {found.law_predicted:,}")
     if found.room_mib is not None and found.free_mib is not None:
         said.append(f"a call might take {format_mib(found.room_mib)} of {format_mib(found.free_mib)} free")
     strange = [each for each in found.tried if each.status != OK and each.size < (largest or 0)]

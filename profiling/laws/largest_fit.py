@@ -43,7 +43,7 @@ class LargestFit:
         tried: what became of each size, by size.
         predicted: the size that was predicted beforehand; None where nothing was.
         source: from what, in words.
-        law_predicted: the size that the memory law of the first sizes that ran predicts, before larger ones were tried.
+        law_predicted: the size that the memory law of those that ran, the largest left out, predicts.
         room_mib, free_mib: what the process might take, of what was free; None where that is unknown.
         stopped: why the search ended before its time; empty where it did not.
         high: the longest sequence of interest.
@@ -149,7 +149,6 @@ def find_largest(
         predicted = guessed_size(workload, contender, heap, room_mib)
         source = "from its shapes"
     tried: list[Tried] = []
-    law_predicted: int | None = None
     ended = ""
     while (size := next_size(tried, plan, start, room_mib)) is not None:
         ended = _too_long(size, workload, tried, limit_s)
@@ -169,20 +168,20 @@ def find_largest(
             break
         tried.append(found)
         on_tried(found)
-        if law_predicted is None:
-            law_predicted = predicted_size([each for each in tried if each.status == OK], room_mib)
         if stop.is_requested():
             ended = stop.reason
             break
     if not ended and len(tried) >= plan.max_sizes:
         ended = f"the {plan.max_sizes} sizes that it may try were tried"
+    # From those below the largest, which holds it to what was seen.
+    shorter = sorted((each for each in tried if each.status == OK), key=lambda each: each.size)[:-1]
     return LargestFit(
         contender=contender,
         workload=workload,
         tried=tuple(sorted(tried, key=lambda each: each.size)),
         predicted=predicted,
         source=source,
-        law_predicted=law_predicted,
+        law_predicted=predicted_size(shorter, room_mib),
         room_mib=room_mib,
         free_mib=free_mib,
         stopped=ended,
