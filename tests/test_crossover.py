@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from dashboard_samples import make_run, without_numbers
 from made_up_runs import FakeChild
 
 from profiling.cli import main
+from profiling.commands.crossover import head_counts
 from profiling.laws.crossover import SweepProber, probes_of
 from profiling.laws.crossover_search import Step
 from profiling.runs import read_run
@@ -150,3 +152,34 @@ def test_a_wrong_option_is_told_in_one_sentence_and_one_object(changes: list[str
     assert done.exit_code == 2
     assert words in json.loads(done.stdout)["error"]
     assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize(
+    ("width", "high", "words"),
+    [
+        # A prime: no signal ended the walk up to it.
+        (2**31 - 1, 2**31 - 2, "from 1 to 2147483646 must divide d_model 2,147,483,647, and only 1 does"),
+        (10**14, 10**12, "must be at most 2,147,483,647"),
+        (10**14, 8, "d_model must be at most 2,147,483,647"),
+    ],
+)
+def test_no_width_keeps_a_search_over_head_counts_from_answering(width: int, high: int, words: str) -> None:
+    began = time.monotonic()
+    options = ["--axis", "num_heads", "--from", "1", "--to", str(high), "--d-model", str(width), "--json"]
+    done = CliRunner().invoke(main, ["crossover", "--contenders", "custom,official", *options])
+    assert done.exit_code == 2
+    assert words in json.loads(done.stdout)["error"]
+    assert time.monotonic() - began < 20
+
+
+def test_head_counts_of_which_none_divides_the_width_are_refused_before_any_is_tried() -> None:
+    with pytest.raises(GridError, match="two num_heads from 2 to 6 must divide d_model 7, and none does"):
+        head_counts(2, 6, {"d_model": 7})
+
+
+@pytest.mark.parametrize("width", [6, 36, 98, 512])
+def test_head_counts_are_all_that_divide_the_width(width: int) -> None:
+    for low, high in ((1, width), (1, 7), (2, 600)):
+        expected = tuple(count for count in range(low, high + 1) if width % count == 0)
+        assert head_counts(low, high, {"d_model": width}) == expected

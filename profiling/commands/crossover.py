@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -129,18 +130,25 @@ def _plan(texts: dict[str, Any], options: dict[str, Any]) -> Plan:
         within=parse_scale("within", texts["within"]),
         replicates=parse_number("replicates", texts["replicates"]),
         max_replicates=parse_number("max_replicates", texts["max_replicates"]),
-        choices=_head_counts(low, high, options) if texts["axis"] == "num_heads" else (),
+        choices=head_counts(low, high, options) if texts["axis"] == "num_heads" else (),
     )
 
 
-def _head_counts(low: int, high: int, options: dict[str, Any]) -> tuple[int, ...]:
+def head_counts(low: int, high: int, options: dict[str, Any]) -> tuple[int, ...]:
     """The head counts that divide a fixed width; none to choose from where the width grows with the heads."""
-    from profiling.workload import DEFAULT_D_MODEL
+    from profiling.workload import DEFAULT_D_MODEL, GridError, require_size
 
     if "head_dim" in options:
         return ()
     width = options.get("d_model", DEFAULT_D_MODEL)
-    return tuple(count for count in range(low, min(high, width) + 1) if width % count == 0)
+    require_size("d_model", width)
+    # In pairs: every number up to a width of billions would be minutes that no signal ends.
+    small = [count for count in range(1, math.isqrt(width) + 1) if width % count == 0]
+    found = sorted(count for count in {*small, *(width // count for count in small)} if low <= count <= high)
+    if len(found) < 2 and low < high:
+        there = f"only {found[0]} does" if found else "none does"
+        raise GridError(f"two num_heads from {low} to {high} must divide d_model {width:,}, and {there}")
+    return tuple(found)
 
 
 def _run_lines(found: Crossover) -> list[str]:
