@@ -92,7 +92,7 @@ def delete_run(run_id: str, results: Path | None = None) -> Path:
     finally:
         lock.release()
     try:
-        shutil.rmtree(aside)
+        _remove(aside)
     except OSError as error:
         raise RunError(
             f"run {folder.name} is gone from the list, but what is left of it in {aside} cannot be removed: "
@@ -101,6 +101,13 @@ def delete_run(run_id: str, results: Path | None = None) -> Path:
     finally:
         _clear(aside.parent)
     return folder
+
+
+def _remove(aside: Path) -> None:
+    """Removes a folder; a deletion beside this one may take it for what one that was ended has left, and help."""
+    while os.path.lexists(aside):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(aside)
 
 
 def _readable(folder: Path) -> Run | None:

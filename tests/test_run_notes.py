@@ -278,3 +278,19 @@ def test_a_deletion_that_was_ended_in_the_middle_shows_no_half_run_and_is_ended_
 def test_what_the_notes_file_holds_is_plain_json(results: Path) -> None:
     name_run(results / "one", "größer")
     assert json.loads((results / "one" / NOTES_FILE).read_text(encoding="utf-8")) == {"name": "größer"}
+
+
+def test_two_deletions_at_once_both_succeed(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shutil.rmtree
+    others = ["two"]
+
+    def meanwhile(path: Path, **options: bool) -> None:
+        if others:  # ends while this one is removing, and clears what it finds
+            delete_run(others.pop(), results)
+        real(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", meanwhile)
+    assert delete_run("one", results) == results / "one"
+    assert not (results / "one").exists()
+    assert not (results / "two").exists()
+    assert not (results / ASIDE).exists()
