@@ -186,3 +186,18 @@ def test_where_there_is_no_run_the_command_says_so_in_one_object(tmp_path: Path)
     wrong = CliRunner().invoke(main, ["laws", "--nonsense", "--json"])
     assert wrong.exit_code == 2
     assert "nonsense" in json.loads(wrong.stdout)["error"]
+
+
+def test_of_a_large_run_the_laws_are_told_at_its_largest_other_sizes_and_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted(tmp_path / "run", batch_size=(3, 5))
+    whole = json.loads(CliRunner().invoke(main, ["laws", str(tmp_path / "run"), "--json"]).output)
+    monkeypatch.setattr("profiling.commands.laws.MOST_ROWS", 19)
+    told = json.loads(CliRunner().invoke(main, ["laws", str(tmp_path / "run"), "--json"]).output)
+    along = [each["fixed"].get("batch_size") for each in told["laws"] if each["axis"] == "seq_len"]
+    assert set(along) == {5}
+    assert {each["fixed"].get("batch_size") for each in whole["laws"] if each["axis"] == "seq_len"} == {3, 5}
+    assert told["problems"] == [
+        "of 20 rows the laws are told where the other sizes are at their largest, and nowhere else"
+    ]

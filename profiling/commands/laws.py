@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from profiling.laws.growth import Law
     from profiling.limits import Limits
 
+# Of more, the laws of every batch size and number of heads would fill a book, and take minutes.
+MOST_ROWS = 4_000
+
 
 @click.command(cls=JsonCommand)
 @click.argument("run", type=click.Path(path_type=Path))
@@ -25,6 +28,7 @@ def laws(run: Path, as_json: bool) -> None:
     said with its reason.
     """
     from profiling.laws.growth import laws_of
+    from profiling.laws.telling import telling_laws
     from profiling.limits import limits_of
     from profiling.runs import RunError, run_folder
     from profiling.table import load_table
@@ -33,7 +37,13 @@ def laws(run: Path, as_json: bool) -> None:
         table, problems = load_table(run_folder(run))
     except RunError as error:
         end_with(str(error), EXIT_FAILED, as_json=as_json)
-    found, limits = laws_of(table), limits_of(table)
+    is_large = len(table) > MOST_ROWS
+    found, limits = telling_laws(table) if is_large else laws_of(table), limits_of(table)
+    if is_large:
+        problems = [
+            *problems,
+            f"of {len(table):,} rows the laws are told where the other sizes are at their largest, and nowhere else",
+        ]
     if as_json:
         print_json(_json(found, limits, problems))
         return
