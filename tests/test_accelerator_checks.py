@@ -145,6 +145,7 @@ def test_kernels_other_than_the_layers_fail(monkeypatch: pytest.MonkeyPatch) -> 
         kernels_are_seen(Cpu())
 
 
+@pytest.mark.soak
 def test_a_real_sweep_passes() -> None:
     told = a_sweep_fills_its_rows(Cpu(), ("custom", "official"))
     assert told.count(": ok, ") == 4

@@ -31,6 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         running.end()
 
 
+@pytest.mark.soak
 def test_an_address_full_of_nonsense_opens_the_page_and_is_told(watched: Page, server: Server) -> None:
     watched.goto(server.url(NONSENSE + "&batch_size=1.5&seq_len=5,7"))
     notice = watched.get_by_text("The link asks for what cannot be")

@@ -56,6 +56,7 @@ def test_first_look_shows_a_run_and_the_live_check(watched, server):
     expect(watched.locator(".stApp")).to_contain_text("2 threads" if os.cpu_count() == 2 else "thread")
 
 
+@pytest.mark.soak
 def test_a_check_asked_for_again_is_answered(watched, server):
     watched.goto(server.url("batch_size=2&num_heads=8&d_model=512&seq_len=512"))  # long enough to be seen waiting
     checked = watched.locator(".st-key-check_custom")
@@ -193,6 +194,7 @@ def test_a_link_restores_the_page(watched, server):
     assert "x=heads" in watched.url
 
 
+@pytest.mark.soak
 def test_the_samples_of_a_chosen_point_are_drawn_and_the_choice_is_in_the_link(watched, server):
     watched.goto(server.url("run=example"))
     watched.get_by_role("tab", name="Samples").click()

@@ -39,6 +39,7 @@ def hostile(server):
     return server
 
 
+@pytest.mark.soak
 def test_a_big_run_opens_is_drawn_and_answers(watched, big):
     watched.goto(big.url("run=big"))
     chart = watched.locator(".js-plotly-plot").first

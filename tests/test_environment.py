@@ -202,6 +202,7 @@ def run(environment: dict[str, str], *arguments: str, code: str = "") -> subproc
     )
 
 
+@pytest.mark.soak
 def test_a_sweep_needs_neither_git_nor_a_home_nor_a_second_core(bare: dict[str, str]) -> None:
     point = ["--batch-size", "3", "--seq-len", "5", "--num-heads", "2", "--d-model", "14", "--device", "cpu"]
     how = ["--contenders", "custom,compiled:custom", "--time-budget", "0.02", "--quiet-wait", "0"]

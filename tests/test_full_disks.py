@@ -95,6 +95,7 @@ def test_a_full_disk_ends_the_sweep_at_the_row_and_more_room_lets_it_go_on(
         assert not load_samples(folder).duplicated(["replicate", "point", "contender", "round"]).any()
 
 
+@pytest.mark.soak
 def test_a_limit_on_the_size_of_a_file_ends_a_real_sweep_at_the_row(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     grid = ["--batch-size", "1", "--seq-len", "5,7,11,13,17,19,23", "--num-heads", "2", "--d-model", "10"]

@@ -296,6 +296,7 @@ def resume(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=180)
 
 
+@pytest.mark.soak
 def test_a_sweep_killed_with_its_child_leaves_its_rows_and_no_process_and_goes_on_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with sweeping(folder, [sys.executable, "-m", "profiling", "sweep", *SLOW, "--out", str(folder)]) as (

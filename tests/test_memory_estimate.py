@@ -53,6 +53,7 @@ def test_a_check_holds_scores_tokens_and_weights() -> None:
     assert check_memory_mib(make_workload(**POINT)) == pytest.approx(expected)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the largest resident size as Linux tells it")
 @pytest.mark.parametrize(("mode", "contender"), [("inference", "custom"), ("training", "custom-fused")])
 def test_a_measuring_child_holds_about_what_is_told(mode: str, contender: str) -> None:

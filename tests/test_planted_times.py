@@ -91,6 +91,7 @@ def test_one_after_the_other_gives_one_time_for_each() -> None:
     assert all(seconds > 0 for seconds in times.values())
 
 
+@pytest.mark.soak
 def test_a_set_holds_every_replicate_in_a_process_of_its_own_and_the_other_method_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -181,6 +181,7 @@ def running_phase() -> str:
     return next((Marker(path).read().phase for path in markers), "")
 
 
+@pytest.mark.soak
 def test_a_sweep_that_was_suspended_longer_than_a_workload_may_take_loses_no_row(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     grid = ["--batch-size", "1", "--seq-len", "5", "--num-heads", "2", "--d-model", "10", "--contenders", "official"]
