@@ -31,6 +31,7 @@ class Child:
     asked: list[dict[str, Any]] = []  # noqa: RUF012
     alive: list[Child] = []  # noqa: RUF012
     trace: Path | None = None
+    breaks: str | None = None  # a layer that spoils torch for whoever is profiled beside it
 
     def __init__(self, *, heap: str, lock_fd: int | None) -> None:
         self.heap, self.lock_fd, self._lives = heap, lock_fd, True
@@ -60,13 +61,15 @@ class Child:
                     self.close()
                 raise Child.deaths[name]
         ok = {"status": "ok", "num_calls": 4, "total_ns": 3000, "operators": OPERATORS, "peak_memory_mib": 1.0}
+        if Child.breaks in request["contenders"]:
+            ok = {"status": "error", "status_reason": "TypeError: 'NoneType' object is not callable"}
         size = 1000 * request["num_trace_calls"] or None
         return {"contenders": dict.fromkeys(request["profiled"], ok), "trace_bytes": size}
 
 
 @pytest.fixture(autouse=True)
 def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Child]]:
-    Child.deaths, Child.asked, Child.alive, Child.trace = {}, [], [], None
+    Child.deaths, Child.asked, Child.alive, Child.trace, Child.breaks = {}, [], [], None, None
     monkeypatch.setattr(module, "MeasuringChild", Child)
     yield Child
     assert Child.alive == [], "no process outlives its profiler"
@@ -125,6 +128,21 @@ def test_a_layer_that_takes_its_process_down_says_so_and_the_others_are_profiled
     assert ("--time-limit" in lost.status_reason) == (status == "timeout")
     assert [each["contenders"] for each in requests("operators")] == [[name, "official"], ["official"]]
     assert found.lost == [lost]
+
+
+def test_a_layer_that_breaks_torch_for_the_others_is_told_alone_and_they_are_profiled_in_a_fresh_process(
+    tmp_path: Path,
+) -> None:
+    name = f"{write_layer(tmp_path)}:Right"
+    Child.breaks = name
+    with profiler(name, "official") as mine:
+        found = mine.profile(with_trace=True)
+        assert len(Child.alive) == 1
+    broken, official = found.contenders
+    assert (broken.status, official.is_measured) == ("error", True)
+    assert "'NoneType'" in broken.status_reason
+    assert [each["contenders"] for each in requests("operators")] == [[name, "official"], ["official"]]
+    assert found.trace_bytes, "a trace can be written of those that are left"
 
 
 def test_a_death_of_nobody_known_is_everybodys() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from profiling.child_process import ChildDied, ChildNotStarted, ChildStopped, MeasuringChild, MeasuringError
 from profiling.costs import MIB
 from profiling.device_lock import CHECK_PATIENCE_S, DeviceLock, Owner
+from profiling.layers import inner_of, is_layer
 from profiling.memory_estimate import CHILD_BASE_MIB, free_memory_mib, workload_memory_mib
 from profiling.operators.result import ContenderProfile, OperatorProfile
 from profiling.runs import RunError
@@ -174,7 +175,11 @@ class OperatorProfiler:
             except MeasuringError as error:
                 lost |= {name: {"status": error.status, "status_reason": str(error)} for name in left}
             else:
-                return {**answer, "contenders": {**answer["contenders"], **lost}}
+                spoilers = _spoilers(answer["contenders"])
+                if not spoilers:
+                    return {**answer, "contenders": {**answer["contenders"], **lost}}
+                lost |= {name: answer["contenders"][name] for name in spoilers}
+                self._fresh_child()
         return {"contenders": lost}
 
     def _request(self, workload: Workload, built: list[str], left: list[str], num_calls: int) -> dict[str, Any]:
@@ -205,6 +210,13 @@ class OperatorProfiler:
             raise ChildNotStarted(f"no measuring process can be started: {error.strerror or error}") from error
         self._stop.watch(self._child)
         return self._child
+
+
+def _spoilers(answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Layers of one's own that failed beside one of ours or torch's, which fails by itself never: they broke torch."""
+    failed = [name for name, each in answers.items() if each["status"] != "ok"]
+    own = [name for name in failed if is_layer(inner_of(name))]
+    return own if len(own) < len(failed) else []
 
 
 def require_calls(value: int) -> None:
