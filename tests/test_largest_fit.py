@@ -35,12 +35,17 @@ def test_a_call_beyond_the_limit_is_refused_its_memory_and_one_within_it_runs(tm
     own = tmp_path / "mine.py"
     own.write_text(
         "class Broken:\n    def __init__(self, d_model, num_heads):\n        raise KeyError('my own fault')\n"
+        "class Threads:\n    def __init__(self, d_model, num_heads):\n"
+        "        raise RuntimeError('Resource temporarily unavailable')\n"
     )
     with MeasuringChild() as child:
         small = try_call(child, 61, contender="custom", limit_mib=96.0)
         # Two heads of 4,409² scores in float32: 148 MiB at once.
         large = try_call(child, 4409, contender="custom", limit_mib=96.0)
         broken = try_call(child, 7, contender=f"{own}:Broken", layer=f"{own}:Broken")
+        threads = f"{own}:Threads"
+        limited = try_call(child, 7, contender=threads, layer=threads, limit_mib=96.0)
+        unlimited = try_call(child, 7, contender=threads, layer=threads)
     assert (small["status"], small["reason"], small["is_limited"]) == ("ok", "", True)
     # Two heads of 61² scores, and at most eight tensors of the input's size.
     assert 2 * 61**2 * 4 <= small["peak_mib"] * 2**20 <= 2 * 2 * 61**2 * 4 + 8 * 61 * 6 * 4
@@ -52,6 +57,8 @@ def test_a_call_beyond_the_limit_is_refused_its_memory_and_one_within_it_runs(tm
     assert broken["status"] == "error"
     assert "my own fault" in broken["reason"]
     assert broken["is_limited"] is False
+    assert (limited["status"], limited["reason"]) == ("oom", "a thread could not be started")
+    assert unlimited["status"] == "error"
 
 
 # -- trying, with a child that only answers ---------------------------------------------------------------------------

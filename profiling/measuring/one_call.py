@@ -7,6 +7,8 @@ machine is short of memory.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -73,6 +75,8 @@ def try_call(
     except BaseException as error:  # whatever a layer raises is the layer's, also an exit
         told["status"], told["reason"] = failure(error, is_own=layer is not None)
         forget(error, give_back=True)
+        if told["is_limited"] and os.strerror(errno.EAGAIN) in told["reason"]:  # a thread needs memory too
+            told["status"], told["reason"] = "oom", "a thread could not be started"
     highest = _memory_mib("VmHWM")
     if before is not None and highest is not None:
         told["held_mib"] = max(0.0, highest - before)
