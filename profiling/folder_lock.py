@@ -37,7 +37,7 @@ class FolderLock:
             self._descriptor = _lock(self._folder)
         except BlockingIOError:
             self._is_ours = False
-            raise RunError(f"{self._folder} is being written by another sweep: give a new folder, or wait") from None
+            raise being_written(self._folder) from None
 
     def release(self) -> None:
         """Gives the folder back."""
@@ -56,13 +56,29 @@ class FolderLock:
 
 def is_free(folder: Path) -> bool:
     """Whether nobody writes into a folder; False where that cannot be told."""
+    return _is_held(folder) is False
+
+
+def require_unheld(folder: Path) -> None:
+    """Raises RunError where another sweep writes into a folder; where that cannot be told, nothing is said."""
+    if _is_held(folder):
+        raise being_written(folder)
+
+
+def being_written(folder: Path) -> RunError:
+    """Why a folder cannot be had just now."""
+    return RunError(f"{folder} is being written by another sweep: give a new folder, or wait")
+
+
+def _is_held(folder: Path) -> bool | None:
     try:
         descriptor = _lock(folder)
     except BlockingIOError:
-        return False
-    if descriptor is not None:
-        os.close(descriptor)
-    return descriptor is not None
+        return True
+    if descriptor is None:
+        return None
+    os.close(descriptor)
+    return False
 
 
 def _lock(folder: Path) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profiling.columns import MEASUREMENT_COLUMNS, STATUSES
-from profiling.folder_lock import is_free
+from profiling.folder_lock import is_free, require_unheld
 from profiling.measurer import SOURCE_CHANGED
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, is_here, read_rows, read_run, step_of
 from profiling.safe_files import reason_of
@@ -94,6 +94,8 @@ def stored_run(folder: Path, *, resume: bool, is_locked: bool = False) -> Run | 
         except OSError as error:
             raise RunError(f"{folder} cannot be read: {reason_of(error)}") from error
         if is_taken:
+            if not is_locked:  # what is there may be the first of what another sweep writes
+                require_unheld(folder)
             raise RunError(f"{folder} is not empty and holds no run: give a new folder") from None
         return None
     if not resume:

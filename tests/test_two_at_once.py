@@ -12,6 +12,7 @@ import pytest
 from made_up_runs import make_row, write_run
 
 from profiling.folder_lock import FolderLock, is_free
+from profiling.resuming import stored_run
 from profiling.runs import RunError, read_run
 from profiling.table import load_measurements, load_samples
 
@@ -196,3 +197,15 @@ def test_a_file_system_that_locks_no_folders_keeps_nobody_from_measuring(
     lock.acquire()
     assert not is_free(tmp_path / "run"), "it cannot be told"
     lock.release()
+
+
+def test_a_folder_in_which_another_sweep_has_not_yet_written_its_run_is_told_as_being_written(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    lock = FolderLock(folder)
+    lock.acquire()
+    (folder / ".run.json.7.tmp").write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match="run is being written by another sweep: give a new folder, or wait"):
+        stored_run(folder, resume=False)
+    lock.release()
+    with pytest.raises(RunError, match="run is not empty and holds no run: give a new folder"):
+        stored_run(folder, resume=False)
