@@ -174,3 +174,22 @@ def test_noise_alone_seldom_seems_to_bend() -> None:
         values = [size**1.5 * math.exp(rng.normal(0, 0.02)) for size in SIZES]
         seen += bends(SIZES, values, fit_curve(SIZES, values))
     assert seen <= 25
+
+
+@pytest.mark.parametrize(("num_sizes", "noise"), [(5, 0.03), (7, 0.03), (7, 0.06)])
+def test_noisy_times_that_bend_hold_the_true_slope_in_their_interval(num_sizes: int, noise: float) -> None:
+    random = np.random.default_rng(11)
+    sizes = [64 * 2**step for step in range(num_sizes)]
+    # The operations of a layer 512 wide: 8·S·512² + 4·S²·512.
+    exact = np.array([8 * size * 512**2 + 4 * size**2 * 512 for size in sizes], dtype=float)
+    truth = (8 * sizes[-1] * 512**2 + 8 * sizes[-1] ** 2 * 512) / exact[-1]
+    laws = [fit_law(sizes, list(exact * np.exp(noise * random.standard_normal(num_sizes)))) for _ in range(200)]
+    slopes = [law["exponent"] for law in laws if law.get("basis") == "largest size" and "exponent" in law]
+    assert len(slopes) > 60
+    assert sum(slope.low <= truth <= slope.high for slope in slopes) >= 0.95 * len(slopes)
+
+
+def test_the_last_sizes_speak_for_times_only_where_nearly_nothing_scatters() -> None:
+    sizes = [32, 64, 128, 256, 512, 1024, 2048]
+    values = [3.0, 3.0, 3.0, 3.0, 24.0, 192.0 * 1.02, 1536.0]
+    assert "exponent" not in fit_law(sizes, values)

@@ -38,6 +38,11 @@ class Exponent:
         """How far the interval reaches, on the side on which it reaches further."""
         return max(self.high - self.value, self.value - self.low)
 
+    def widened(self, factor: float) -> Exponent:
+        """The same exponent with an interval so many times as wide."""
+        low, high = (self.value + factor * (end - self.value) for end in (self.low, self.high))
+        return Exponent(self.value, low, high)
+
 
 @dataclasses.dataclass(frozen=True)
 class Curve:

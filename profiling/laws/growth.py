@@ -31,6 +31,11 @@ WORST_CURVE_ERROR = 0.10
 # Peak memory is counted, not timed: a fit that is right misses it by the blocks' roundings alone.
 EXACT = 0.005
 NUM_LAST_SIZES = 3
+# Times choose the curve that they are told by, so its interval is too narrow by itself: in made-up times with 3 to 10 %
+# of noise it held the truth in 93 to 67 % instead of 95. Three sizes have so wide an interval that one which is narrow
+# by chance is told: only where nearly nothing scatters do they speak.
+WIDENED = 1.75
+WIDEST_OF_LAST_SIZES = 0.02
 
 ALL_SIZES, LARGEST_SIZE, LAST_SIZES = "all sizes", "largest size", "last sizes"
 
@@ -111,10 +116,13 @@ def fit_law(sizes: Sequence[int], values: Sequence[float], *, is_exact: bool = F
         basis = ALL_SIZES if tail.num_terms == 1 and num_fitted == len(sizes) else LARGEST_SIZE
         return found | {"curve": tail, "exponent": tail.slope, "basis": basis, "num_fitted": num_fitted}
     told, basis, num_fitted = _told(sizes, values, overall, curve)
-    if told.half_width > WIDEST_INTERVAL:
+    if not is_exact and basis == LARGEST_SIZE:
+        told = told.widened(WIDENED)
+    widest = WIDEST_OF_LAST_SIZES if basis == LAST_SIZES and not is_exact else WIDEST_INTERVAL
+    if told.half_width > widest:
         return found | {
             "basis": basis,
-            "refusal": f"the interval [{told.low:.2f}, {told.high:.2f}] is wider than ±{WIDEST_INTERVAL:g}: "
+            "refusal": f"the interval [{told.low:.2f}, {told.high:.2f}] is wider than ±{widest:g}: "
             + ("more sizes, larger ones" if is_exact else "more sizes, or a quieter machine"),
         }
     return found | {"exponent": told, "basis": basis, "num_fitted": num_fitted}
