@@ -18,6 +18,9 @@ from hypothesis import settings
 from made_up_runs import FakeChild
 from playwright.sync_api import BrowserContext, Page
 
+# A background job of a shell inherits an interrupt that is ignored, and so would every process started here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # A busy machine is no failure.
 settings.register_profile("shared machine", deadline=None, max_examples=50)
 settings.load_profile("shared machine")

@@ -318,8 +318,7 @@ def test_a_sweep_killed_with_its_child_leaves_its_rows_and_no_process_and_goes_o
 
 
 SERVER = """
-import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where these tests run in the background of a shell
+import sys, time
 from dashboard.jobs import Jobs
 from profiling.settings import SweepSettings
 from profiling.workload import Grid
