@@ -74,7 +74,10 @@ class Server:
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         if self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(20)
+            try:
+                self.process.wait(20)
+            finally:  # nothing of a test that fails so goes on behind it
+                self.process.kill()
         self._log.close()
 
     def _is_healthy(self) -> bool:
