@@ -72,3 +72,8 @@ def label(where: Mapping[str, Any], names: Mapping[str, str] | None = None) -> s
         else f"{axis_label(axis)} {chart_text(axis_value(axis, value))}"
         for axis, value in where.items()
     )
+
+
+def x_value(axis: str, value: Any) -> Any:
+    """A value of an axis as plotly places it: a size by its size, anything else by its name."""
+    return int(value) if axis in SIZES else axis_value(axis, value)

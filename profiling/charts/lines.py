@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from profiling.charts import claim_marks, dense_lines, density, formatting, hover_text
-from profiling.charts.axes import CONTENDER, SIZES, View, label
+from profiling.charts.axes import CONTENDER, SIZES, View, label, x_value
 from profiling.charts.claim_text import claims_difference
 from profiling.charts.frame import frame, legend_height
 from profiling.charts.marks import add_marks, has_legend, is_finite
@@ -62,7 +62,7 @@ def line_chart(
         panel = tuple(where[axis] for axis in view.panels)
         here = by_panel.get(panel, rows.iloc[:0])
         if metric.compares:
-            claim_marks.add_noise_floor(figure, here, view.x, functools.partial(_x_value, view.x), place)
+            claim_marks.add_noise_floor(figure, here, view.x, functools.partial(x_value, view.x), place)
         for value in drawn.series:
             line = by_line.get((*panel, value), rows.iloc[:0]).sort_values(view.x)
             name = label({view.series: value}, names)
@@ -119,7 +119,7 @@ def _add_series(
     name: str,
     place: dict[str, int],
 ) -> None:
-    x = [_x_value(x_axis, value) for value in rows[x_axis]]
+    x = [x_value(x_axis, value) for value in rows[x_axis]]
     y = [scale.height(value) for value in rows[metric.column]]
     if metric.low and metric.high and not metric.compares:
         figure.add_trace(_band(rows, metric, scale, style, name, x), **place)
@@ -242,7 +242,3 @@ def _grid(shown: list[Mapping[str, Any]], names: Mapping[str, str], *, shared_y:
 
 def _columns(shown: list[Mapping[str, Any]]) -> int:
     return min(2, len(shown))
-
-
-def _x_value(axis: str, value: Any) -> Any:
-    return int(value) if axis in SIZES else formatting.axis_value(axis, value)

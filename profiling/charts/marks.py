@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from profiling.charts import formatting
-from profiling.charts.axes import SIZES
+from profiling.charts.axes import x_value
 from profiling.charts.formatting import chart_lines, chart_text
 from profiling.charts.metrics import Metric
 from profiling.charts.palette import FAILED
@@ -78,7 +77,7 @@ def add_marks(figure: go.Figure, rows: pd.DataFrame, metric: Metric, x: str, top
     has_text = len(found) <= _MOST_TEXTS
     figure.add_trace(
         go.Scatter(
-            x=[_x_value(x, value) for value, _ in found],
+            x=[x_value(x, value) for value, _ in found],
             y=[top] * len(found),
             mode="markers+text" if has_text else "markers",
             marker={"symbol": "x", "size": 9 if has_text else 5, "color": FAILED},
@@ -125,10 +124,6 @@ def _not_finite(rows: pd.DataFrame, metric: Metric, x: str) -> dict[tuple[Any, s
 
 def _told(reason: str, contenders: list[str]) -> str:
     return "<br>".join(chart_lines(f"{', '.join(dict.fromkeys(contenders))}: {reason}"))
-
-
-def _x_value(axis: str, value: Any) -> Any:
-    return int(value) if axis in SIZES else formatting.axis_value(axis, value)
 
 
 def _linear_ticks(low: float, high: float) -> list[float]:
