@@ -12,10 +12,11 @@ from dashboard_samples import make_run, without_numbers
 from made_up_runs import FakeChild
 
 from profiling.cli import main
-from profiling.commands.crossover import head_counts
 from profiling.laws.crossover import SweepProber, probes_of
+from profiling.laws.crossover_question import head_counts
 from profiling.laws.crossover_search import Step
-from profiling.runs import read_run
+from profiling.run_list import Listing, list_runs
+from profiling.runs import read_run, run_folder
 from profiling.settings import SweepSettings
 from profiling.workload import Grid, GridError
 
@@ -68,11 +69,9 @@ def test_a_run_without_its_samples_has_no_ratio(tmp_path: Path) -> None:
 
 
 def test_a_step_is_measured_for_real_and_kept_as_a_run(tmp_path: Path) -> None:
-    measure = SweepProber("custom", "official", "seq_len", {**TINY, **QUICK}, results=tmp_path)
+    measure = SweepProber("custom", "official", "seq_len", tmp_path / "search", {**TINY, **QUICK})
     probes, folder = measure(Step((3, 5), 1))
-    assert folder is not None
-    assert folder.parent == tmp_path
-    assert folder.name.endswith("-crossover")
+    assert folder == tmp_path / "search" / "step-1"
     assert read_run(folder).state == "finished"
     assert [probe.size for probe in probes] == [3, 5]
     assert all(len(probe.ratios) == 1 and 0 < probe.ratios[0] < math.inf for probe in probes)
@@ -82,10 +81,10 @@ def test_a_step_is_measured_for_real_and_kept_as_a_run(tmp_path: Path) -> None:
 def test_what_no_layer_has_or_no_machine_holds_is_lost_without_being_tried(
     tmp_path: Path, fake: type[FakeChild]
 ) -> None:
-    heads = SweepProber("custom", "official", "num_heads", {**TINY, **QUICK, "seq_len": (5,)}, results=tmp_path)
+    heads = SweepProber("custom", "official", "num_heads", tmp_path / "search", {**TINY, **QUICK, "seq_len": (5,)})
     probes, folder = heads(Step((4,), 2))
     assert (probes[0].lost, folder) == ("invalid: d_model 6 is not divisible by num_heads 4", None)
-    long = SweepProber("custom", "official", "seq_len", {**TINY, **QUICK}, results=tmp_path)
+    long = SweepProber("custom", "official", "seq_len", tmp_path / "search", {**TINY, **QUICK})
     probes, _ = long(Step((2_000_000,), 2))
     assert probes[0].lost.startswith("refused by the estimate: ")
     assert fake.asked == []
@@ -104,7 +103,7 @@ def test_a_search_that_cannot_be_is_refused(
     axis: str, pair: tuple[str, str], options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(GridError, match=words):
-        SweepProber(*pair, axis, {**TINY, **options})
+        SweepProber(*pair, axis, Path("nowhere"), {**TINY, **options})
 
 
 # -- the command ------------------------------------------------------------------------------------------------------
@@ -127,7 +126,10 @@ def test_the_command_tells_its_answer_for_people_and_machines(
     assert (answer["kind"], answer["axis"], answer["winner"]) == ("untold", "seq_len", None)
     assert [probe["size"] for probe in answer["probes"]] == [32, 64, 96, 128]
     assert {probe["sign"] for probe in answer["probes"]} == {"same"}
-    assert Path(answer["runs"][0]).parent == tmp_path
+    assert answer["runs"] == [f"{answer['folder']}/step-1"]
+    assert Path(answer["folder"]).parent == tmp_path
+    assert list_runs(tmp_path) == Listing(), "no list of runs shows the steps"
+    assert run_folder(answer["runs"][0]) == Path(answer["folder"]) / "step-1"
     assert "at 32 custom the same as official (1.00 [1.00, 1.00], 2 replicates)" in done.stderr
     told = CliRunner().invoke(main, COMMAND)
     assert told.exit_code == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,7 @@ from profiling.commands.workload_options import parse_workload_options, workload
 from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED
 
 if TYPE_CHECKING:
-    from profiling.laws.crossover_answer import Crossover
     from profiling.laws.crossover_search import Plan, Probe
-
-# Sizes of a sequence are multiples of it: what lies between is of no use to anyone.
-SEQ_LEN_STEP = 32
 
 
 @click.command(cls=JsonCommand)
@@ -48,17 +43,19 @@ SEQ_LEN_STEP = 32
 )
 @click.option("--heap", default="pinned", show_default=True, help="pinned or as-is.")
 @click.option("--anyway", is_flag=True, help="Measure also what the estimate refuses.")
+@click.option("--stop-on-eof", is_flag=True, help="Stop when standard input ends.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def crossover(as_json: bool, **texts: Any) -> None:
+def crossover(as_json: bool, stop_on_eof: bool, **texts: Any) -> None:
     """Find from which size on one contender is faster than another, by bisection with fresh measurements.
 
-    Each step is a run of its own under results/: nothing measured is lost, and Ctrl+C tells what is known so far.
+    Each step is a run of its own in one folder under results/, beside crossover.json, which holds the answer so far:
+    nothing measured is lost, and Ctrl+C tells what is known.
     Exit status: 0 told; 1 nothing certain can be told; 2 a wrong option; 130 stopped.
     """
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
-    from profiling.laws.crossover import SweepProber, search
     from profiling.laws.crossover_answer import UNTOLD, crossover_dict, crossover_words, probe_words
+    from profiling.laws.crossover_run import find_crossover
     from profiling.parsing import parse_seconds
     from profiling.runs import RunError
     from profiling.settings import require_seconds
@@ -67,6 +64,8 @@ def crossover(as_json: bool, **texts: Any) -> None:
 
     stop = StopSwitch()
     stop.on_signals()
+    if stop_on_eof:
+        stop.on_end_of_input()
 
     def tell(probe: Probe) -> None:
         click.echo(probe_words(probe, *pair), err=True)
@@ -75,8 +74,7 @@ def crossover(as_json: bool, **texts: Any) -> None:
         pair, options, budget_s = _pair(texts), _options(texts), parse_seconds("budget", texts["budget"])
         require_seconds("budget", budget_s)
         plan = _plan(texts, options)
-        measure = SweepProber(*pair, texts["axis"], options, stop=stop)
-        found = search(*pair, texts["axis"], plan, measure, budget_s=budget_s, stop=stop, on_probe=tell)
+        found, folder = find_crossover(*pair, texts["axis"], plan, options, budget_s=budget_s, stop=stop, on_probe=tell)
     except GridError as error:
         end_with(str(error), EXIT_BAD_INPUT, as_json=as_json)
     except (RunError, DeviceBusy, MeasuringError) as error:
@@ -84,9 +82,10 @@ def crossover(as_json: bool, **texts: Any) -> None:
     except ChildStopped:
         end_with(f"{stop.reason} before anything was measured", EXIT_STOPPED, as_json=as_json)
     if as_json:
-        print_json(crossover_dict(found))
+        print_json({**crossover_dict(found), "folder": str(folder)})
     else:
-        click.echo("\n".join([*crossover_words(found), *_run_lines(found)]))
+        measured = [f"measured in: {folder}"] if found.folders else []
+        click.echo("\n".join([*crossover_words(found), *measured]))
     if stop.is_requested():
         sys.exit(EXIT_STOPPED)
     sys.exit(EXIT_FAILED if found.kind == UNTOLD else 0)
@@ -118,38 +117,17 @@ def _options(texts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(texts: dict[str, Any], options: dict[str, Any]) -> Plan:
+    from profiling.laws.crossover_question import default_step, head_counts
     from profiling.laws.crossover_search import Plan
     from profiling.parsing import parse_number, parse_scale
 
-    default_step = str(SEQ_LEN_STEP if texts["axis"] == "seq_len" else 1)
     low, high = parse_number("from", texts["low"]), parse_number("to", texts["high"])
     return Plan(
         low=low,
         high=high,
-        step=parse_number("step", texts["step"] or default_step),
+        step=parse_number("step", texts["step"] or str(default_step(texts["axis"]))),
         within=parse_scale("within", texts["within"]),
         replicates=parse_number("replicates", texts["replicates"]),
         max_replicates=parse_number("max_replicates", texts["max_replicates"]),
         choices=head_counts(low, high, options) if texts["axis"] == "num_heads" else (),
     )
-
-
-def head_counts(low: int, high: int, options: dict[str, Any]) -> tuple[int, ...]:
-    """The head counts that divide a fixed width; none to choose from where the width grows with the heads."""
-    from profiling.workload import DEFAULT_D_MODEL, GridError, require_size
-
-    if "head_dim" in options:
-        return ()
-    width = options.get("d_model", DEFAULT_D_MODEL)
-    require_size("d_model", width)
-    # In pairs: every number up to a width of billions would be minutes that no signal ends.
-    small = [count for count in range(1, math.isqrt(width) + 1) if width % count == 0]
-    found = sorted(count for count in {*small, *(width // count for count in small)} if low <= count <= high)
-    if len(found) < 2 and low < high:
-        there = f"only {found[0]} does" if found else "none does"
-        raise GridError(f"two num_heads from {low} to {high} must divide d_model {width:,}, and {there}")
-    return tuple(found)
-
-
-def _run_lines(found: Crossover) -> list[str]:
-    return [f"measured in: {folder}" for folder in found.folders]

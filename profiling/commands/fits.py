@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 @workload_options
 @click.option("--heap", default="as-is", show_default=True, help="as-is, as in a process of your own, or pinned.")
 @click.option("--anyway", is_flag=True, help="Without a limit: what does not fit may make the machine stand still.")
+@click.option("--stop-on-eof", is_flag=True, help="Stop when standard input ends.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def fits(contender: str, as_json: bool, **texts: Any) -> None:
+def fits(contender: str, as_json: bool, stop_on_eof: bool, **texts: Any) -> None:
     """Find the longest sequence that fits into memory: predicted, then tried in a process of its own.
 
     CONTENDER is named as in a sweep. It goes upwards from a safe length; a process may take 90 % of the memory that is
@@ -51,6 +52,8 @@ def fits(contender: str, as_json: bool, **texts: Any) -> None:
 
     stop = StopSwitch()
     stop.on_signals()
+    if stop_on_eof:
+        stop.on_end_of_input()
     try:
         found = _search(contender, texts, stop)
     except GridError as error:

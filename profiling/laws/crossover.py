@@ -17,7 +17,7 @@ from profiling.joining import FAILED
 from profiling.laws.crossover_answer import Crossover
 from profiling.laws.crossover_search import AXES, Plan, Probe, Step, next_step
 from profiling.ratios import paired_speedup
-from profiling.runs import RunError, new_run_id, results_dir
+from profiling.runs import RunError
 from profiling.settings import CLONE, SweepSettings
 from profiling.stopping import StopSwitch
 from profiling.sweep import split_options, sweep
@@ -38,6 +38,7 @@ def search(
     budget_s: float | None = None,
     stop: StopSwitch | None = None,
     on_probe: Callable[[Probe], None] = lambda _: None,
+    on_step: Callable[[Crossover], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Crossover:
     """Measures until the plan is fulfilled, the time is spent or someone asks to stop; then tells what is known.
@@ -50,12 +51,18 @@ def search(
         budget_s: seconds after which no further step is begun; None for no such limit.
         stop: a switch by which someone can end the search.
         on_probe: told of each size as it is known.
+        on_step: told what is known after each step.
         clock: seconds; whatever moves in a test.
     """
     stop, began = stop or StopSwitch(), clock()
     known: dict[int, Probe] = {}
     folders: list[str] = []
     ended = ""
+
+    def so_far(stopped: str = "") -> Crossover:
+        probes = tuple(known[size] for size in sorted(known))
+        return Crossover(first=first, second=second, axis=axis, probes=probes, stopped=stopped, folders=tuple(folders))
+
     while step := next_step(known.values(), plan):
         if budget_s is not None and clock() - began >= budget_s:
             ended = f"the {budget_s:g} s for it were spent"
@@ -71,35 +78,33 @@ def search(
             ended = str(error)
             break
         folders += [] if folder is None else [str(folder)]
-        so_far = dict(known)
+        before_it = dict(known)
         for probe in probes:
             before = known.get(probe.size)
             known[probe.size] = probe if before is None else before.joined_with(probe)
             on_probe(known[probe.size])
+        on_step(so_far())
         if stop.is_requested():
             ended = stop.reason
             break
-        if known == so_far:  # else it would be asked for again and again
+        if known == before_it:  # else it would be asked for again and again
             ended = "the last step measured nothing"
             break
     if not ended and len(known) >= plan.max_sizes:
         ended = f"the {plan.max_sizes} sizes that it may measure were measured"
-    probes_by_size = tuple(known[size] for size in sorted(known))
-    return Crossover(
-        first=first, second=second, axis=axis, probes=probes_by_size, stopped=ended, folders=tuple(folders)
-    )
+    return so_far(ended)
 
 
 class SweepProber:
-    """Measures the steps of a search, each by a sweep of its own in a folder of its own under `results/`.
+    """Measures the steps of a search, each by a sweep of its own: `step-1`, `step-2`, … in the search's folder.
 
     Args:
         first, second: the contenders; both, and what they are compared with, are measured in the same rounds.
         axis: of `AXES`.
+        folder: of the search.
         options: fields of `Grid` and `SweepSettings` that hold at every size; not the axis, contenders, replicates.
         stop: a switch by which someone can end the sweep.
         on_event: told of each event of each sweep.
-        results: where the folders are made; `results_dir()` unless told otherwise.
 
     Raises:
         GridError: an option breaks a rule.
@@ -110,11 +115,11 @@ class SweepProber:
         first: str,
         second: str,
         axis: str,
+        folder: Path,
         options: Mapping[str, Any],
         *,
         stop: StopSwitch | None = None,
         on_event: Listener | None = None,
-        results: Path | None = None,
     ) -> None:
         if axis not in AXES:
             raise GridError(f"axis must be one of {', '.join(AXES)}, not {axis!r}")
@@ -122,7 +127,8 @@ class SweepProber:
             raise GridError(f"contenders must be two different ones, not {first!r} twice")
         self._pair, self._axis = (first, second), axis
         self._options = {**options, "contenders": (first, second)}
-        self._stop, self._on_event, self._results = stop or StopSwitch(), on_event or _ignore, results
+        self._stop, self._on_event = stop or StopSwitch(), on_event or _ignore
+        self._folder, self._num_steps = folder, 0
         grid, _ = split_options({**self._options, axis: (1,)})
         varied = [name for name in grid.swept_axes() if name != axis]
         if varied:
@@ -137,7 +143,8 @@ class SweepProber:
         probes = [Probe(size=size, lost=reason) for size, reason in refused.items()]
         if not sizes:
             return probes, None
-        folder = (self._results or results_dir()) / f"{new_run_id()}-crossover"
+        self._num_steps += 1
+        folder = self._folder / f"step-{self._num_steps}"
         sweep(self._of(sizes, step.replicates), folder, on_event=self._on_event, stop=self._stop)
         found = probes_of(folder, self._axis, *self._pair)
         return sorted([*probes, *found], key=lambda probe: probe.size), folder
