@@ -102,7 +102,7 @@ def _show_trace(question: Question, profile: OperatorProfile, *, is_busy: bool) 
         st.error(f"No trace: {plain(trace.error)}")
     size = profile.trace_bytes
     is_too_large = size is None or size > DEFAULT_MAX_TRACE_MIB * MIB
-    expected = "its size is not known" if size is None else f"about {memory(size / MIB)}"
+    expected = f"about {memory(size / MIB)}" if size is not None else profile.no_trace_reason or "its size is not known"
     limit = f", of which the page takes {memory(DEFAULT_MAX_TRACE_MIB)} at most" if size is not None else ""
     st.button(
         "Make a trace",

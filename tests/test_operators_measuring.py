@@ -133,7 +133,7 @@ def test_a_process_that_has_profiled_times_nothing_more(tmp_path: Path, mine: Pa
     assert ask("environment", device="cpu").keys() == {"answer"}
     answer = ask("operators", workload=point, contenders=["custom"], profiled=["custom"], num_calls=1)["answer"]
     assert answer["contenders"]["custom"]["status"] == "ok"
-    assert answer["trace_bytes"] is None
+    assert (answer["trace_bytes"], answer["no_trace_reason"]) == (None, "")
     json.dumps(answer)
     refused = {
         "measure": {"workload": point, "contenders": ["custom"], "time_budget_s": 0.005, "order_seed": 1},

@@ -31,6 +31,7 @@ class Child:
     asked: list[dict[str, Any]] = []  # noqa: RUF012
     alive: list[Child] = []  # noqa: RUF012
     trace: Path | None = None
+    no_trace_reason = ""
     breaks: str | None = None  # a layer that spoils torch for whoever is profiled beside it
 
     def __init__(self, *, heap: str, lock_fd: int | None) -> None:
@@ -64,12 +65,14 @@ class Child:
         if Child.breaks in request["contenders"]:
             ok = {"status": "error", "status_reason": "TypeError: 'NoneType' object is not callable"}
         size = 1000 * request["num_trace_calls"] or None
-        return {"contenders": dict.fromkeys(request["profiled"], ok), "trace_bytes": size}
+        told = {"contenders": dict.fromkeys(request["profiled"], ok), "no_trace_reason": Child.no_trace_reason}
+        return {**told, "trace_bytes": None if Child.no_trace_reason else size}
 
 
 @pytest.fixture(autouse=True)
 def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Child]]:
     Child.deaths, Child.asked, Child.alive, Child.trace, Child.breaks = {}, [], [], None, None
+    Child.no_trace_reason = ""
     monkeypatch.setattr(module, "MeasuringChild", Child)
     yield Child
     assert Child.alive == [], "no process outlives its profiler"
@@ -215,8 +218,18 @@ def test_a_trace_above_the_limit_is_not_even_made(tmp_path: Path) -> None:
 def test_a_trace_that_the_process_cannot_write_is_told(tmp_path: Path) -> None:
     with profiler() as mine:
         found = mine.profile(with_trace=True)
-        with pytest.raises(TraceNotWritten, match=r"t\.json cannot be written: No space left on device"):
+        with pytest.raises(TraceNotWritten, match=r"no trace is written to .*t\.json: No space left on device"):
             mine.write_trace(tmp_path / "t.json", expected_bytes=found.trace_bytes)
+
+
+def test_a_trace_that_was_not_even_possible_says_why_and_leaves_the_profile(tmp_path: Path) -> None:
+    Child.no_trace_reason = "the disk of the folder for temporary files, /made/up, has 0 MiB free"
+    with profiler() as mine:
+        found = mine.profile(with_trace=True)
+        assert (found.lost, found.trace_bytes, found.no_trace_reason) == ([], None, Child.no_trace_reason)
+        with pytest.raises(TraceNotWritten, match=r"no trace is written to .*t\.json: the disk of .*/made/up"):
+            mine.write_trace(tmp_path / "t.json", expected_bytes=found.trace_bytes)
+    assert requests("operator_trace") == []
 
 
 def test_a_trace_that_cannot_be_kept_is_told(tmp_path: Path) -> None:

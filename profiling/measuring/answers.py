@@ -18,7 +18,7 @@ from profiling.measuring.contenders.known import LAYERS, NEED_WEIGHTS, source_ha
 from profiling.measuring.contenders.loading import load_layer, place_of, words_of
 from profiling.measuring.contenders.process_settings import processes_left, threads_now
 from profiling.measuring.devices import UnavailableDevice, available_devices, find_device
-from profiling.measuring.failures import failure
+from profiling.measuring.failures import Unavailable, failure
 from profiling.measuring.garbage import forget
 from profiling.measuring.one_after_other import time_one_after_other
 from profiling.measuring.one_call import try_call
@@ -199,17 +199,19 @@ class Answerer:
             point, contenders, profiled, device, say=self._say, layers=layers or {}, reference=reference
         )
         found = self._operator_pass.profile_all(num_calls)
-        return {
-            "contenders": found,
-            "trace_bytes": self._operator_pass.trace_bytes(num_trace_calls) if num_trace_calls else None,
-        }
+        trace_bytes, why_none = None, ""
+        try:
+            trace_bytes = self._operator_pass.trace_bytes(num_trace_calls) if num_trace_calls else None
+        except (OSError, Unavailable) as error:  # what was profiled stands all the same
+            why_none = str(error)
+        return {"contenders": found, "trace_bytes": trace_bytes, "no_trace_reason": why_none}
 
     def _operator_trace(self, num_trace_calls: int) -> dict[str, Any]:
         if self._operator_pass is None:
             return {"path": None, "reason": "nothing was profiled in this process"}
         try:
             return {"path": str(self._operator_pass.write_trace(num_trace_calls))}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, Unavailable) as error:
             return {"path": None, "reason": str(error)}
 
     def _try_call(self, workload: dict[str, Any], contender: str, **how: Any) -> dict[str, Any]:

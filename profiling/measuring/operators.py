@@ -8,36 +8,36 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.autograd.profiler import profile, record_function
 
 from mha import fast_path
 from profiling.layers import is_compiled
+from profiling.measuring.call_recording import record_calls, require_no_profiler_left, stop_profilers
+from profiling.measuring.chrome_trace import chrome_trace, kept_trace
 from profiling.measuring.contenders.programs import program_cells
 from profiling.measuring.contenders.torch_settings import put_back, torch_settings
 from profiling.measuring.devices import Device
-from profiling.measuring.garbage import no_garbage_collection
 from profiling.measuring.latency import WARM_UP_CALLS, warm_up
 from profiling.measuring.passes import Session, mode_of
 from profiling.measuring.recording import device_total_ns, recorded_events
 from profiling.measuring.roster import Say
 from profiling.operators.landmarks import Shapes
-from profiling.operators.recorded import CALL, WAITING, Call, calls_of
+from profiling.operators.recorded import Call, calls_of
 from profiling.operators.roles import OperatorTime, label_of, operator_times, summed
+from profiling.wording import short_names
 from profiling.workload import Workload
 
 # In how many turns a contender's calls are profiled.
 _NUM_TURNS = 5
 # Seconds of warm-up by the rule of the latency pass, which takes a tenth of it.
 _WARM_UP_BUDGET_S = 0.5
+_LEFT_RUNNING = "a layer had left torch's profiler running when it was checked: it was stopped"
 
 
 @dataclasses.dataclass
@@ -100,6 +100,7 @@ class OperatorPass:
         roster = self._session.roster
         with self._mode():
             before = torch_settings()
+            roster.warn_all(_LEFT_RUNNING if stop_profilers() else None)
             for name in self._live():
                 roster.attempt("operators", name, self._warm_up)
             for count in _turns(num_calls):
@@ -111,7 +112,12 @@ class OperatorPass:
         return {name: roster.rows[name].cells for name in self._profiled}
 
     def trace_bytes(self, num_calls: int) -> int | None:
-        """About how long a trace of so many calls of each contender will be; None where nobody is left to trace."""
+        """About how long a trace of so many calls of each contender will be; None where nobody is left to trace.
+
+        Raises:
+            OSError: there is no room for a trace of even a call or two.
+            Unavailable: a contender runs a profiler of its own.
+        """
         with self._mode():
             one, two = (self._trace(count) for count in (1, 2))
         return None if one is None or two is None else len(one) + (num_calls - 1) * max(0, len(two) - len(one))
@@ -122,15 +128,13 @@ class OperatorPass:
         Raises:
             ValueError: no contender is left.
             OSError: the file cannot be written.
+            Unavailable: a contender runs a profiler of its own.
         """
         with self._mode():
-            text = self._trace(num_calls)
-        if text is None:
+            trace = self._trace(num_calls)
+        if trace is None:
             raise ValueError("no contender is left to trace")
-        handle, name = tempfile.mkstemp(suffix=".json", prefix="trace-")
-        with open(handle, "wb") as stream:
-            stream.write(text)
-        return Path(name)
+        return kept_trace(trace)
 
     def _live(self) -> list[str]:
         return [name for name in self._profiled if name in self._session.roster.live]
@@ -143,10 +147,11 @@ class OperatorPass:
     def _warm_up(self, name: str) -> None:
         call = self._session.roster.live[name].call
         warm_up(call, self._device, _WARM_UP_BUDGET_S)
-        self._record({name: call}, WARM_UP_CALLS)  # the profiler itself has to warm up
+        require_no_profiler_left()
+        record_calls({name: call}, WARM_UP_CALLS, self._device)  # the profiler itself has to warm up
 
     def _profile_one(self, name: str, seen: _Seen, num_calls: int) -> None:
-        recorded = self._record({name: self._session.roster.live[name].call}, num_calls)
+        recorded = record_calls({name: self._session.roster.live[name].call}, num_calls, self._device)
         seen.calls += calls_of(recorded_events(recorded))
         device_ns = device_total_ns(recorded)
         if device_ns is not None:
@@ -164,34 +169,16 @@ class OperatorPass:
             "role_ns": _by_role(times),
         }
 
-    def _record(self, calls: Mapping[str, Callable[[], object]], num_calls: int) -> profile:
-        """A profile of so many calls of each, one contender after the other, each call in a range of its own."""
-        seen = profile(use_device=_profiled_device(self._device), record_shapes=True)
-        with no_garbage_collection(), seen:
-            for name, call in calls.items():
-                with record_function(name):
-                    for _ in range(num_calls):
-                        with record_function(CALL):
-                            call()
-                            if self._device.torch_device.type != "cpu":
-                                with record_function(WAITING):
-                                    self._device.synchronize()
-        return seen
-
     def _trace(self, num_calls: int) -> bytes | None:
-        """What the profiler exports of so many calls of each contender, as one JSON object without line breaks."""
-        calls = {name: self._session.roster.live[name].call for name in self._live()}
-        if not calls:
+        """A trace of so many calls of each contender that is left, those of each in a range of its name."""
+        live = self._live()
+        if not live:
             return None
-        for name in calls:
+        for name in live:
             self._session.roster.say_running("trace", name)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "trace.json"
-            recorded: Any = self._record(calls, num_calls)  # whose method has no types
-            recorded.export_chrome_trace(str(path))
-            trace = json.loads(path.read_bytes())  # what is not whole, as on a full disk, is no JSON
-        trace.pop("traceName", None)  # a path of this process's own
-        return json.dumps(trace, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+        shown = short_names(live)  # without the folders of this machine: a trace is passed on
+        calls = {shown[name]: self._session.roster.live[name].call for name in live}
+        return chrome_trace(record_calls(calls, num_calls, self._device))
 
 
 def _turns(num_calls: int) -> list[int]:
@@ -207,14 +194,6 @@ def _by_role(times: Sequence[Sequence[OperatorTime]]) -> dict[str, list[int]]:
         for each in call:
             counter[label_of(each.role, each.is_backward)] += each.self_ns
     return {label: [counter[label] for counter in sums] for label in dict.fromkeys(k for each in sums for k in each)}
-
-
-def _profiled_device(device: Device) -> str | None:
-    """The accelerator whose kernels the profiler can time, None where there is none."""
-    kind = device.torch_device.type
-    supported: Callable[[], set[Any]] = torch.profiler.supported_activities
-    is_seen = kind != "cpu" and getattr(torch.profiler.ProfilerActivity, kind.upper(), None) in supported()
-    return kind if is_seen else None
 
 
 def _show_compiled_kernels() -> None:

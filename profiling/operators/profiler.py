@@ -67,6 +67,7 @@ class OperatorProfiler:
         self._child: MeasuringChild | None = None
         self._lock: DeviceLock | None = None
         self._num_trace_calls = 0
+        self._no_trace_reason = ""
 
     def profile(
         self,
@@ -104,12 +105,14 @@ class OperatorProfiler:
         self._lock = DeviceLock(device)
         self._lock.acquire("profile", patience_s=patience_s, on_wait=on_wait, pause=self._stop.pause)
         answer = self._ask_all(workload, num_calls)
+        self._no_trace_reason = answer.get("no_trace_reason", "")
         return OperatorProfile(
             workload=workload,
             contenders=tuple(ContenderProfile.from_answer(name, answer["contenders"][name]) for name in self._profiled),
             device_name=environment["device_name"],
             torch_version=environment["torch_version"],
             trace_bytes=answer.get("trace_bytes"),
+            no_trace_reason=self._no_trace_reason,
         )
 
     def write_trace(self, path: Path, *, max_mib: float = DEFAULT_MAX_TRACE_MIB, expected_bytes: int | None) -> int:
@@ -120,7 +123,9 @@ class OperatorProfiler:
             MeasuringError: the measuring process died of it.
         """
         if expected_bytes is None or self._child is None:
-            raise TraceNotWritten(f"no trace is written to {path}: no contender is left to trace")
+            raise TraceNotWritten(
+                f"no trace is written to {path}: {self._no_trace_reason or 'no contender is left to trace'}"
+            )
         if expected_bytes > max_mib * MIB:
             raise TraceNotWritten(
                 f"the trace would take about {format_mib(expected_bytes / MIB)}, and --max-trace-mib allows "
@@ -129,7 +134,7 @@ class OperatorProfiler:
         request = {"request": "operator_trace", "num_trace_calls": self._num_trace_calls}
         answer = self._child.ask(request, limit_s=self._limit_s)
         if answer["path"] is None:
-            raise TraceNotWritten(f"{path} cannot be written: {answer['reason']}")
+            raise TraceNotWritten(f"no trace is written to {path}: {answer['reason']}")
         try:
             text = Path(answer["path"]).read_text(encoding="ascii")
             write_aside(path, text)

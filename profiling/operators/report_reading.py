@@ -23,6 +23,7 @@ def profile_from_report(told: Mapping[str, Any]) -> OperatorProfile:
             device_name=told["device_name"],
             torch_version=told["torch_version"],
             trace_bytes=told["trace_bytes"],
+            no_trace_reason=told["no_trace_reason"],
         )
     except (KeyError, TypeError, AttributeError, GridError) as error:
         raise ValueError(f"it is no profile: {type(error).__name__} {error}") from error

@@ -52,6 +52,7 @@ def report_dict(profile: OperatorProfile) -> dict[str, Any]:
         "device_name": profile.device_name,
         "torch_version": profile.torch_version,
         "trace_bytes": profile.trace_bytes,
+        "no_trace_reason": profile.no_trace_reason,
         "contenders": [_contender_dict(each) for each in profile.contenders],
         "differences": [
             {

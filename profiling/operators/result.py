@@ -156,7 +156,8 @@ class OperatorProfile:
         contenders: one profile each.
         device_name: the device, for a person.
         torch_version: torch's.
-        trace_bytes: about how long a trace would be; None where none was asked for.
+        trace_bytes: about how long a trace would be; None where none was asked for, or none can be made.
+        no_trace_reason: why none can be made; empty where one can, or where nobody is left to trace.
     """
 
     workload: Workload
@@ -164,6 +165,7 @@ class OperatorProfile:
     device_name: str = ""
     torch_version: str = ""
     trace_bytes: int | None = None
+    no_trace_reason: str = ""
 
     @property
     def lost(self) -> Sequence[ContenderProfile]:
