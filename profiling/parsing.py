@@ -13,6 +13,8 @@ from profiling.workload import GridError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_AMOUNT = re.compile(rf"(?P<number>{_DECIMAL.pattern}) *(?P<unit>[KMGT]iB)?", re.IGNORECASE)
+_MIB_PER_UNIT = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0, "tib": 1024.0**2}
 _SWITCHES = {"no": False, "false": False, "off": False, "0": False, "yes": True, "true": True, "on": True, "1": True}
 
 
@@ -38,6 +40,18 @@ def parse_scale(name: str, text: str) -> float:
     if scale <= 0:
         raise GridError(f"{rule}, not {quoted(text)}")
     return scale
+
+
+def parse_mib(name: str, text: str) -> float:
+    """The MiB that a text such as `600`, `600MiB` or `1.5 GiB` holds; anything else raises GridError."""
+    rule = f"{name} must be an amount above 0 such as 600MiB or 1.5GiB (a number alone is MiB)"
+    found = _AMOUNT.fullmatch(text.strip())
+    if found is None:
+        raise GridError(f"{rule}, not {quoted(text)}")
+    mib = _decimal(found["number"], rule) * _MIB_PER_UNIT[(found["unit"] or "mib").lower()]
+    if not 0 < mib < math.inf:
+        raise GridError(f"{rule}, not {quoted(text)}")
+    return mib
 
 
 def parse_words(name: str, text: str) -> tuple[str, ...]:

@@ -138,6 +138,33 @@ def test_without_a_known_room_it_doubles_until_the_device_refuses() -> None:
     assert need(found.fits or 0) <= 700 < need((found.fits or 0) + 256)
 
 
+def test_where_a_law_foretells_a_length_the_search_starts_there_and_closes_in_around_it() -> None:
+    for foretold in (6110, 6110 + 64, 6110 - 64):
+        machine = Machine(room_mib=2000.0)
+        found = find(machine, predicted=foretold, source="by the memory law of example", starts_there=True)
+        assert machine.sizes[0] == foretold // 64 * 64
+        assert len(machine.sizes) <= 3
+        assert found.failed is not None
+        assert (found.fits or 0) <= 6110 < found.failed.size
+        assert found.failed.size - (found.fits or 0) <= 0.05 * found.failed.size
+    # It goes on from a safe size where nothing would refuse what does not fit.
+    machine = Machine(room_mib=2000.0)
+    find(machine, predicted=6110, source="by the memory law of example")
+    assert machine.sizes[0] < 1000
+
+
+@given(st.integers(1, 200_000), st.floats(12, 20_000))
+def test_a_law_that_is_far_off_misleads_no_search(foretold: int, room: float) -> None:
+    machine = Machine(room)
+    found = find(machine, predicted=foretold, source="by a law", starts_there=True)
+    assert found.stopped == ""
+    if found.fits is None:
+        assert need(PLAN.low) > room
+    else:
+        assert need(found.fits) <= room
+        assert found.failed is None or found.failed.size - found.fits <= max(64, 0.05 * found.failed.size)
+
+
 def test_the_next_size_is_none_once_all_is_known() -> None:
     known = [Tried(size=1024), Tried(size=1088, status="oom")]
     assert next_size(known, PLAN, 64, None) is None
@@ -185,10 +212,11 @@ def test_the_guessed_size_is_the_longest_within_the_room(room: float) -> None:
     assert guessed_mib(dataclasses.replace(WORKLOAD, seq_len=size + 1), "custom", "as-is") > room
 
 
-def test_a_call_may_take_nine_tenths_of_what_is_free_beside_its_process() -> None:
-    assert room_of(10_000.0) == pytest.approx(9_000 - CHILD_BASE_MIB)
-    assert room_of(100.0) == 0
-    assert room_of(None) is None
+def test_a_call_may_take_what_torch_leaves_of_what_its_process_may_hold() -> None:
+    assert room_of(9_000.0, 211.0) == 8_789
+    assert room_of(9_000.0) == 9_000 - CHILD_BASE_MIB
+    assert room_of(100.0, 211.0) == 0
+    assert room_of(None, 211.0) is None
 
 
 def test_the_first_size_is_safe_in_memory_and_in_time() -> None:
@@ -210,6 +238,20 @@ def test_a_size_that_would_take_too_long_is_not_tried() -> None:
     words = largest_words(found)
     assert words[0].startswith(f"custom fits at least up to seq_len {found.fits:,} at")
     assert words[-1].startswith("the search ended early: ")
+
+
+def test_compiling_counts_once_towards_how_long_a_size_would_take() -> None:
+    machine = Machine(room_mib=2000.0, call_s=0.001)
+
+    def compiling(size: int) -> Tried:
+        return dataclasses.replace(machine(size), compile_s=50.0)
+
+    def search(limit_s: float) -> LargestFit:
+        return find_largest("custom", WORKLOAD, PLAN, compiling, heap="as-is", room_mib=2000.0, limit_s=limit_s)
+
+    # At most ten times as long, a few calls of milliseconds and what compiling took: neither less nor ten times that.
+    assert "would take about 50 s" in search(49.0).stopped
+    assert search(60.0).stopped == ""
 
 
 def test_a_spent_budget_and_a_stop_tell_what_is_known() -> None:
@@ -251,24 +293,60 @@ def test_the_answer_is_told_with_what_ran_and_what_did_not() -> None:
         contender="custom",
         workload=make_workload(batch_size=4, num_heads=8, d_model=512),
         tried=(
-            Tried(size=11_264, peak_mib=4300.8),
-            Tried(size=11_776, status="oom", reason="asked for 1.9 GiB: RuntimeError: can't allocate memory"),
+            Tried(size=11_264, peak_mib=4300.8, limit_mib=6144.0, base_mib=211.0, before_mib=402.0),
+            Tried(
+                size=11_776,
+                status="oom",
+                reason="asked for 1.9 GiB: RuntimeError: can't allocate memory",
+                asked_mib=1945.6,
+                failed_at_mib=4403.2,
+            ),
         ),
         predicted=11_900,
         source="by the memory law of example",
         law_predicted=11_800,
-        room_mib=6144.0,
+        room_mib=5933.0,
         free_mib=8192.0,
+        memory_mib=6144.0,
+        is_asked=True,
     )
     assert largest_words(found) == [
         "custom fits up to seq_len 11,264 at batch 4, heads 8, d_model 512 (predicted 11,900 by the memory law of "
         "example): 11,264 ran (its call held 4.20 GiB), 11,776 ran out of memory (asked for 1.9 GiB)",
         "the memory law of the shorter ones that ran predicts 11,800",
-        "a call might take 6.00 GiB of 8.00 GiB free",
+        "the limit: its process might hold 6.00 GiB in all, as asked, of the 8.00 GiB that were free",
+        # 6144 - 402 - 4300.8
+        "at 11,264 torch held 211 MiB, the layer and its input 191 MiB, its call at most 4.20 GiB, and 1.41 GiB were "
+        "left",
+        "at 11,776 it was refused 1.90 GiB when it held at least 4.30 GiB",
     ]
     told = largest_dict(found)
     assert (told["fits"], told["predicted"], "seq_len" in told["workload"]) == (11_264, 11_900, False)
-    assert told["tried"][1]["status"] == "oom"
+    assert (told["memory_mib"], told["room_mib"], told["is_asked"]) == (6144.0, 5933.0, True)
+    assert told["tried"][0]["before_mib"] == 402.0
+    assert (told["tried"][1]["status"], told["tried"][1]["asked_mib"]) == ("oom", 1945.6)
+
+
+def test_a_compiler_is_told_apart_from_the_layer_and_what_is_not_known_is_left_out() -> None:
+    ran = Tried(size=64, peak_mib=5.0, limit_mib=600.0, base_mib=211.0, before_mib=402.0, compiler_mib=140.0)
+    found = LargestFit(
+        contender="compiled:custom",
+        workload=WORKLOAD,
+        tried=(dataclasses.replace(ran, compile_s=17.2),),
+        predicted=None,
+        source="",
+        memory_mib=600.0,
+    )
+    words = largest_words(found)
+    assert "64 ran (its call held 5.00 MiB, compiled in 17 s)" in words[0]
+    assert words[1:] == [
+        "the limit: its process might hold 600 MiB in all, 90 % of what was free",
+        "at 64 torch held 211 MiB, its compiler 140 MiB, the layer and its input 51.0 MiB, its call at most 5.00 MiB, "
+        "and 193 MiB were left",
+    ]
+    unknown = dataclasses.replace(found, tried=(Tried(size=64),))
+    assert len(largest_words(unknown)) == 2
+    assert len(largest_words(dataclasses.replace(unknown, memory_mib=None))) == 1
 
 
 def test_what_ended_it_besides_memory_is_not_taken_for_it() -> None:

@@ -13,6 +13,8 @@ from profiling.commands.workload_options import parse_workload_options, workload
 from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from profiling.laws.fit_search import FitPlan, Tried
     from profiling.laws.fit_trying import ChildTrier
     from profiling.laws.largest_fit import LargestFit
@@ -25,8 +27,13 @@ if TYPE_CHECKING:
 @click.option("--to", "high", metavar="N", default="1048576", show_default=True, help="The longest.")
 @click.option("--step", metavar="N", default="128", show_default=True, help="Lengths are multiples of it.")
 @click.option("--within", metavar="X", default="0.05", show_default=True, help="How exactly, as a part of the length.")
-@click.option("--memory", metavar="MIB", help="That a call may take.  [default: 90 % of what is free]")
-@click.option("--run", metavar="RUN", help="A run whose memory law predicts the length.  [default: none]")
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="That the process may hold in all, torch included: 600MiB, 2GiB; a number alone is MiB.  "
+    "[default: 90 % of what is free]",
+)
+@click.option("--run", metavar="RUN", help="A run whose memory law predicts where to start.  [default: none]")
 @click.option(
     "--budget", metavar="SECONDS", default="1800", show_default=True, help="After which no further length is begun."
 )
@@ -39,9 +46,12 @@ if TYPE_CHECKING:
 def fits(contender: str, as_json: bool, stop_on_eof: bool, **texts: Any) -> None:
     """Find the longest sequence that fits into memory: predicted, then tried in a process of its own.
 
-    CONTENDER is named as in a sweep. It goes upwards from a safe length; a process may take 90 % of the memory that is
-    free (a container's limit included) and is refused more, so that nothing else suffers. Exit status: 0 told; 1 no
-    length was seen to fit; 2 a wrong option; 130 stopped.
+    CONTENDER is named as in a sweep. It goes upwards from a safe length, or starts where a run's law says. What is
+    limited is the process, not the call: torch, the layer, its input and the call together may hold 90 % of the memory
+    that is free (a container's limit included) and are refused more, so that nothing else suffers. On an accelerator
+    with memory of its own it is that which is limited. A compiled layer is compiled anew for each length; the limit
+    does not hold for the compiler while it works, but for what it leaves. Exit status: 0 told; 1 no length was seen to
+    fit; 2 a wrong option; 130 stopped.
     """
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
@@ -75,7 +85,8 @@ def _search(contender: str, texts: dict[str, Any], stop: StopSwitch) -> LargestF
     from profiling.laws.fit_trying import ChildTrier
     from profiling.laws.fit_words import tried_words
     from profiling.laws.largest_fit import find_largest
-    from profiling.parsing import parse_scale, parse_seconds
+    from profiling.parsing import parse_mib, parse_seconds
+    from profiling.runs import run_folder
     from profiling.settings import HEAPS, require_seconds
     from profiling.workload import Grid, GridError
 
@@ -91,11 +102,12 @@ def _search(contender: str, texts: dict[str, Any], stop: StopSwitch) -> LargestF
         require_seconds(name, value)
     plan = _plan(texts)
     grid = Grid(**parse_workload_options(texts) | {"seq_len": (plan.low,)})
+    folder = None if texts["run"] is None else run_folder(texts["run"])
     limit_s, memory = seconds["time_limit"], texts["memory"]
     how: dict[str, Any] = {"heap": texts["heap"], "anyway": texts["anyway"]}
-    how["memory_mib"] = None if memory is None else parse_scale("memory", memory)
+    how["memory_mib"] = None if memory is None else parse_mib("memory", memory)
     with ChildTrier(contender, grid, limit_s=limit_s, stop=stop, on_wait=tell_waiting, **how) as attempt:
-        predicted, source = _predicted(contender, attempt, texts["run"])
+        predicted, source = _predicted(contender, attempt, folder)
         return find_largest(
             contender,
             attempt.workload,
@@ -104,8 +116,11 @@ def _search(contender: str, texts: dict[str, Any], stop: StopSwitch) -> LargestF
             heap=texts["heap"],
             room_mib=attempt.room_mib,
             free_mib=attempt.free_mib,
+            memory_mib=attempt.memory_mib,
+            is_asked=memory is not None,
             predicted=predicted,
             source=source,
+            starts_there=folder is not None and attempt.is_enforced,
             limit_s=limit_s,
             budget_s=seconds["budget"],
             stop=stop,
@@ -125,16 +140,14 @@ def _plan(texts: dict[str, Any]) -> FitPlan:
     )
 
 
-def _predicted(contender: str, attempt: ChildTrier, run: str | None) -> tuple[int | None, str]:
+def _predicted(contender: str, attempt: ChildTrier, folder: Path | None) -> tuple[int | None, str]:
     """What the memory law of a run predicts, and from what in words; nothing without a run."""
-    from profiling.laws.fit_trying import predicted_by_run
-    from profiling.runs import run_folder
+    from profiling.laws.fit_prediction import predicted_by_run
     from profiling.workload import GridError
 
-    if run is None:
+    if folder is None:
         return None, ""
     if attempt.room_mib is None:
         raise GridError("run must be left out where it is not known how much memory may be taken")
-    folder = run_folder(run)
     size = predicted_by_run(folder, contender, attempt.workload, attempt.room_mib)
     return size, f"by the memory law of {folder.name}"

@@ -59,8 +59,15 @@ class Tried:
         status: `ok`, or as the status of a row: `oom`, `refused` (not tried), `timeout`, `crashed`, `error` ….
         reason: the status in words; empty where it ran.
         peak_mib: the most that the call itself held.
-        held_mib: the most that its process took in all.
-        call_s: seconds of the first call.
+        held_mib: the most that its process had in memory, beyond what torch alone takes.
+        call_s: seconds of a call.
+        limit_mib: what its process might hold in all; None for no limit.
+        base_mib: of that, what it held with torch loaded.
+        compiler_mib: what the compiler had added; None where nothing was compiled.
+        before_mib: what it held before the call in all, the layer and its input included.
+        asked_mib: what it was refused.
+        failed_at_mib: what it held when it was refused, at least.
+        compile_s: seconds that compiling took.
     """
 
     size: int
@@ -69,9 +76,18 @@ class Tried:
     peak_mib: float | None = None
     held_mib: float | None = None
     call_s: float | None = None
+    limit_mib: float | None = None
+    base_mib: float | None = None
+    compiler_mib: float | None = None
+    before_mib: float | None = None
+    asked_mib: float | None = None
+    failed_at_mib: float | None = None
+    compile_s: float | None = None
 
 
-def next_size(tried: Iterable[Tried], plan: FitPlan, start: int, room_mib: float | None) -> int | None:
+def next_size(
+    tried: Iterable[Tried], plan: FitPlan, start: int, room_mib: float | None, *, foretold: int | None = None
+) -> int | None:
     """The size to try next; None where it is known what fits, as exactly as the plan asks.
 
     Args:
@@ -79,6 +95,7 @@ def next_size(tried: Iterable[Tried], plan: FitPlan, start: int, room_mib: float
         plan: what is searched.
         start: a size that is safe by all that is known beforehand.
         room_mib: what a process may take; None where that is unknown.
+        foretold: the size that a law measured before predicts; the search then starts there, and closes in around it.
     """
     known = sorted(tried, key=lambda each: each.size)
     if len(known) >= plan.max_sizes:
@@ -86,12 +103,12 @@ def next_size(tried: Iterable[Tried], plan: FitPlan, start: int, room_mib: float
     fitted = [each for each in known if each.status == OK]
     failed = [each.size for each in known if each.status != OK]
     if not known:
-        return max(plan.low, min(_down(start, plan), plan.high))
+        return max(plan.low, min(_down(start if foretold is None else foretold, plan), plan.high))
     if not fitted:
-        return None if min(failed) <= plan.low else max(plan.low, _down(min(failed) // 4, plan))
+        return None if min(failed) <= plan.low else max(plan.low, _lower(failed, plan, foretold))
     largest = fitted[-1].size
     above = [size for size in failed if size > largest]
-    predicted = predicted_size(fitted, room_mib)
+    predicted = predicted_size(fitted, room_mib) or foretold
     if not above:
         return _upwards(largest, predicted, plan)
     return _between(largest, min(above), predicted, plan)
@@ -128,6 +145,14 @@ def _between(largest: int, smallest: int, predicted: int | None, plan: FitPlan) 
     if aim <= largest:
         aim = largest + plan.step
     return aim if largest < aim < smallest else None
+
+
+def _lower(failed: Sequence[int], plan: FitPlan, foretold: int | None) -> int:
+    """Below what failed: a step where it was foretold to fit, for a law is seldom far off; else far."""
+    smallest = min(failed)
+    if foretold is not None and len(failed) == 1:
+        return min(_down(smallest - _gap(smallest, plan), plan), smallest - 1)
+    return _down(smallest // 4, plan)
 
 
 def _gap(size: int, plan: FitPlan) -> int:

@@ -1,51 +1,54 @@
-"""Tries a sequence length in a measuring child of its own, under a limit on its memory; what a run's law predicts."""
+"""Tries a sequence length in a measuring child of its own, under a limit on its memory."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from profiling.child_process import ChildDied, ChildNotStarted, MeasuringChild, MeasuringError
-from profiling.costs import ELEMENT_BYTES, MIB, NUM_PROJECTIONS
 from profiling.device_lock import DeviceLock, Owner
-from profiling.laws.fit_search import REFUSED, Tried
-from profiling.laws.growth import MEMORY, laws_of
-from profiling.laws.largest_fit import WEIGHT_COPIES, guessed_mib, room_of
-from profiling.laws.law_words import fixed_words
-from profiling.layers import find_layer, inner_of, is_compiled, is_layer
+from profiling.laws.fit_search import OK, OOM, REFUSED, Tried
+from profiling.laws.largest_fit import SHARE_OF_FREE, guessed_mib, room_of
+from profiling.layers import find_layer, is_layer
 from profiling.measurer import CHILD_START_LIMIT_S
-from profiling.memory_estimate import TOKENS_PER_LAYER, free_memory_mib
-from profiling.quoted import quoted
+from profiling.memory_estimate import DEVICES_WITH_OWN_MEMORY, free_memory_mib
 from profiling.settings import reference_of
 from profiling.stopping import StopSwitch
-from profiling.table import load_run
 from profiling.units import format_mib
 from profiling.workload import Grid, GridError, Workload
 
+# What a child's answer tells of a size.
+TOLD = (
+    *("status", "reason", "peak_mib", "held_mib", "call_s", "base_mib", "compiler_mib", "before_mib"),
+    *("asked_mib", "failed_at_mib", "compile_s"),
+)
+
 
 class ChildTrier:
-    """Holds the device while it is open, and tries sizes, each in a fresh child.
+    """Holds the device while it is open, and tries sizes, each in a fresh child: what one took is back for the next.
 
     Args:
-        contender: a name of ours, or a layer of one's own.
+        contender: a name of ours, or a layer of one's own, compiled or not.
         grid: one point; its seq_len means nothing.
         heap: `pinned` or `as-is`.
         limit_s: seconds after which a size is given up.
-        memory_mib: what a process may take; None for 90 % of what is free.
+        memory_mib: what a process may hold in all, torch included; None for 90 % of what is free.
         anyway: without a limit on memory: what does not fit may then make the machine stand still.
         stop: gives up the size in flight.
         on_wait: told whom it waits for.
 
     Attributes:
         workload: the point, on the device that was found; from `with` on.
-        free_mib, room_mib: what was free then, and what a process may take; None where that is unknown.
+        free_mib, memory_mib: what was free then, and what a process may hold of it; None where that is unknown.
+        base_mib: what a process holds with torch loaded; None where that is unknown.
+        room_mib: what is left of `memory_mib` then.
+        is_enforced: whether a process is refused what goes beyond.
 
     Raises:
-        GridError: there is no such contender or file, or no such shape.
+        GridError: there is no such contender or file, no such shape, or `memory_mib` cannot be given.
         DeviceBusy: someone else measures on the device.
         MeasuringError: the device cannot be used.
     """
@@ -63,15 +66,12 @@ class ChildTrier:
         on_wait: Callable[[Owner], None] | None = None,
     ) -> None:
         reference_of(contender)
-        if is_compiled(contender):
-            raise GridError(
-                f"contender must be a layer as it is, such as {inner_of(contender)}, not {quoted(contender)}: "
-                "each length would be compiled anew, and a compiler takes memory of its own"
-            )
+        if anyway and memory_mib is not None:
+            raise GridError("memory must be left out with anyway, which is without a limit")
         self._layer = find_layer(contender).spec if is_layer(contender) else None
         self._contender, self._grid, self._heap = contender, grid, heap
         self._limit_s, self._anyway, self._on_wait = limit_s, anyway, on_wait
-        self._memory_mib = memory_mib
+        self._asked_mib = memory_mib
         self._stop = stop or StopSwitch()
         self._lock: DeviceLock | None = None
         (workload,) = grid.workloads()
@@ -79,18 +79,17 @@ class ChildTrier:
             raise GridError(workload.invalid_reason)
         self.workload: Workload = workload
         self.free_mib: float | None = None
+        self.memory_mib: float | None = None
+        self.base_mib: float | None = None
         self.room_mib: float | None = None
+        self.is_enforced = False
 
     def __enter__(self) -> ChildTrier:
-        device = self._grid.device
-        if device != "cpu" or self._grid.threads is None:  # which only torch can tell
-            answer = self._ask({"request": "environment", "device": device}, CHILD_START_LIMIT_S)
-            device = str(answer["device"])
-            (self.workload,) = self._grid.workloads(device=device, threads=int(answer["torch_threads"]))
-        self._lock = DeviceLock(device)
-        self._lock.acquire("search for the longest sequence", on_wait=self._on_wait, pause=self._stop.pause)
-        self.free_mib = free_memory_mib(device)
-        self.room_mib = None if self._anyway else self._room()
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -98,12 +97,15 @@ class ChildTrier:
             self._lock.release()
 
     def __call__(self, size: int) -> Tried:
-        """What became of a sequence of that length."""
+        """What became of a sequence of that length.
+
+        Raises:
+            MeasuringError: nothing can be tried, whatever the length.
+        """
         workload = dataclasses.replace(self.workload, seq_len=size)
-        # What others have taken since is not there any more.
-        room = None if self.room_mib is None else self._room()
-        if room is not None and not (sys.platform == "linux" and workload.device == "cpu"):
-            need = guessed_mib(workload, self._contender, self._heap)
+        limit = self._limit_now()
+        if limit is not None and not self.is_enforced:
+            need, room = guessed_mib(workload, self._contender, self._heap), room_of(limit, self.base_mib) or 0.0
             if need > room:  # nothing would stop the process there
                 reason = f"it needs about {format_mib(need)}, and {format_mib(room)} may be taken"
                 return Tried(size=size, status=REFUSED, reason=reason)
@@ -112,55 +114,90 @@ class ChildTrier:
             "workload": workload.to_dict(),
             "contender": self._contender,
             "layer": self._layer,
-            "limit_mib": room if workload.device == "cpu" else None,
+            "limit_mib": limit,
         }
         try:
-            answer = self._ask(request, self._limit_s)
+            answer = self._ask(request)
         except ChildNotStarted:
             raise
         except ChildDied as death:
-            return Tried(size=size, status=death.status, reason=death.reason)
+            where = ", in compile" if death.running.phase == "compile" else ""
+            return Tried(size=size, status=death.status, reason=f"{death.reason}{where}", limit_mib=limit)
         except MeasuringError as error:
-            return Tried(size=size, status=error.status, reason=str(error))
-        fields = {name: answer[name] for name in ("status", "reason", "peak_mib", "held_mib", "call_s")}
-        return Tried(size=size, **fields)
+            return Tried(size=size, status=error.status, reason=str(error), limit_mib=limit)
+        if answer["status"] == REFUSED:  # what comes before the call leaves it no room
+            raise MeasuringError(answer["reason"])
+        return _held_to(limit, Tried(size=size, limit_mib=limit, **{name: answer[name] for name in TOLD}), answer)
 
-    def _room(self) -> float | None:
-        """What a process may take now."""
-        rooms = [mib for mib in (self._memory_mib, room_of(free_memory_mib(self.workload.device))) if mib is not None]
-        return min(rooms, default=None)
+    def _open(self) -> None:
+        """Finds the device, takes it, and asks what is free there."""
+        device, threads = self._grid.device, self._grid.threads
+        request: dict[str, Any]
+        with self._child() as child:
+            if device != "cpu" or threads is None:  # which only torch can tell
+                request = {"request": "environment", "device": device}
+                answer = child.ask(request, limit_s=CHILD_START_LIMIT_S)
+                device = str(answer["device"])
+                (self.workload,) = self._grid.workloads(device=device, threads=int(answer["torch_threads"]))
+            self._lock = DeviceLock(device)
+            self._lock.acquire("search for the longest sequence", on_wait=self._on_wait, pause=self._stop.pause)
+            request = {"request": "memory_now", "device": device, "threads": self.workload.threads}
+            answer = child.ask(request, limit_s=CHILD_START_LIMIT_S)
+        has_own = answer["free_mib"] is not None
+        # The machine's own is looked at once that child has ended, which held some of it.
+        self.free_mib = answer["free_mib"] if has_own else free_memory_mib(device)
+        self.base_mib = answer["held_mib"]
+        self.is_enforced = has_own or (sys.platform == "linux" and device == "cpu")
+        self._require_possible()
+        if not self._anyway:
+            self.memory_mib = self._limit_of(self.free_mib)
+            self.room_mib = room_of(self.memory_mib, self.base_mib)
 
-    def _ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
+    def _require_possible(self) -> None:
+        """Raises GridError where what was asked for is more than can be given, or less than torch alone takes."""
+        most, asked = _share_of(self.free_mib), self._asked_mib
+        if asked is not None and most is not None and asked > most:
+            raise GridError(
+                f"memory must be at most {format_mib(most)}, 90 % of the {format_mib(self.free_mib or 0.0)} that are "
+                f"free here, not {format_mib(asked)}"
+            )
+        if asked is not None and self.base_mib is not None and asked <= self.base_mib:
+            raise GridError(
+                f"memory must be more than the {format_mib(self.base_mib)} that a process holds here with torch loaded "
+                f"and nothing computed, not {format_mib(asked)}"
+            )
+
+    def _limit_now(self) -> float | None:
+        """What a process may hold now: what others have taken since is not there any more."""
+        if self.memory_mib is None or self.workload.device.partition(":")[0] in DEVICES_WITH_OWN_MEMORY:
+            return self.memory_mib  # a device's own allocator sees what others hold
+        return self._limit_of(free_memory_mib(self.workload.device))
+
+    def _limit_of(self, free_mib: float | None) -> float | None:
+        limits = [mib for mib in (self._asked_mib, _share_of(free_mib)) if mib is not None]
+        return min(limits, default=None)
+
+    def _child(self) -> MeasuringChild:
         try:
             child = MeasuringChild(heap=self._heap, lock_fd=self._lock.fd if self._lock else None)
         except OSError as error:
             raise ChildNotStarted(f"no measuring process can be started: {error.strerror or error}") from error
-        with child:
-            self._stop.watch(child)
-            return child.ask(request, limit_s=limit_s)
+        self._stop.watch(child)
+        return child
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._child() as child:
+            return child.ask(request, limit_s=self._limit_s)
 
 
-def predicted_by_run(folder: Path, contender: str, workload: Workload, room_mib: float) -> int:
-    """The length at which the memory law of a run reaches the room.
+def _share_of(free_mib: float | None) -> float | None:
+    return None if free_mib is None else SHARE_OF_FREE * free_mib
 
-    To the peak of the call, which is what a run tells, come the weights and the tensors that are there before it.
 
-    Raises:
-        RunError: the run cannot be read.
-        GridError: it has no such law.
-    """
-    laws = [law for law in laws_of(load_run(folder), ["seq_len"], [MEMORY]) if law.contender == contender]
-    shape = ("batch_size", "num_heads", "d_model", "dtype", "mode", "bias", "causal")
-    wanted = {name: getattr(workload, name) for name in shape}
-    found = [law for law in laws if {name: law.fixed[name] for name in shape} == wanted and law.curve is not None]
-    if not found:
-        there = "; ".join(fixed_words(law.fixed) for law in laws[:3])
-        has = f"it has one at {there}" if there else "it has none of that contender"
-        raise GridError(f"the run must hold a memory law of {contender} at {fixed_words(wanted)}: {has}")
-    curve = found[0].curve
-    assert curve is not None, "as selected"
-    element = ELEMENT_BYTES[workload.dtype] / MIB
-    tokens = TOKENS_PER_LAYER * workload.batch_size * workload.d_model * element
-    weights = WEIGHT_COPIES * NUM_PROJECTIONS * workload.d_model**2 * element
-    whole = dataclasses.replace(curve, constant=curve.constant + weights, linear=curve.linear + tokens)
-    return int(min(whole.size_at(room_mib), 2.0**31 - 1))
+def _held_to(limit_mib: float | None, tried: Tried, answer: dict[str, Any]) -> Tried:
+    """What ran beyond its limit, where that could not be set, did not fit."""
+    held = (tried.before_mib or 0.0) + (tried.peak_mib or 0.0)
+    if limit_mib is None or answer["is_limited"] or tried.status != OK or held <= limit_mib:
+        return tried
+    reason = f"it held {format_mib(held)}, and {format_mib(limit_mib)} may be held"
+    return dataclasses.replace(tried, status=OOM, reason=reason)

@@ -7,7 +7,7 @@ from typing import Any
 
 from profiling.laws.fit_search import OK, OOM, REFUSED, Tried
 from profiling.laws.largest_fit import LargestFit
-from profiling.units import format_mib
+from profiling.units import format_duration, format_mib
 
 
 def largest_words(found: LargestFit) -> list[str]:
@@ -36,8 +36,7 @@ def largest_words(found: LargestFit) -> list[str]:
                 said.append("that is the longest that was asked for")
     if found.law_predicted is not None:
         said.append(f"the memory law of the shorter ones that ran predicts {found.law_predicted:,}")
-    if found.room_mib is not None and found.free_mib is not None:
-        said.append(f"a call might take {format_mib(found.room_mib)} of {format_mib(found.free_mib)} free")
+    said += _memory_words(found)
     strange = [each for each in found.tried if each.status != OK and each.size < (largest or 0)]
     if strange:
         said.append("and yet " + "; ".join(tried_words(each) for each in strange))
@@ -46,11 +45,46 @@ def largest_words(found: LargestFit) -> list[str]:
     return said
 
 
+def _memory_words(found: LargestFit) -> list[str]:
+    """What was limited, and who took it: at the longest that ran, and at the next."""
+    if found.memory_mib is None:
+        return []
+    free = "what was free" if found.free_mib is None else f"the {format_mib(found.free_mib)} that were free"
+    why = f"as asked, of {free}" if found.is_asked else f"90 % of {free}"
+    said = [f"the limit: its process might hold {format_mib(found.memory_mib)} in all, {why}"]
+    ran = next((each for each in found.tried if each.size == found.fits and each.status == OK), None)
+    if ran is not None and (shares := _shares(ran)):
+        said.append(f"at {ran.size:,} " + ", ".join(shares))
+    failed = found.failed
+    if failed is not None and failed.asked_mib is not None and failed.failed_at_mib is not None:
+        held, asked = format_mib(failed.failed_at_mib), format_mib(failed.asked_mib)
+        said.append(f"at {failed.size:,} it was refused {asked} when it held at least {held}")
+    return said
+
+
+def _shares(ran: Tried) -> list[str]:
+    """Who held what in the process; nothing where it is not known."""
+    if ran.base_mib is None or ran.before_mib is None:
+        return []
+    own = max(0.0, ran.before_mib - ran.base_mib - (ran.compiler_mib or 0.0))
+    told = [f"torch held {format_mib(ran.base_mib)}"]
+    if ran.compiler_mib is not None:
+        told.append(f"its compiler {format_mib(ran.compiler_mib)}")
+    told.append(f"the layer and its input {format_mib(own)}")
+    if ran.peak_mib is not None:
+        told.append(f"its call at most {format_mib(ran.peak_mib)}")
+        if ran.limit_mib is not None:
+            told.append(f"and {format_mib(max(0.0, ran.limit_mib - ran.before_mib - ran.peak_mib))} were left")
+    return told
+
+
 def tried_words(tried: Tried) -> str:
     """What became of one size: `11,264 ran (its call held 4.2 GiB)`, `11,776 ran out of memory (asked for …)`."""
     if tried.status == OK:
-        held = "" if tried.peak_mib is None else f" (its call held {format_mib(tried.peak_mib)})"
-        return f"{tried.size:,} ran{held}"
+        told = [] if tried.peak_mib is None else [f"its call held {format_mib(tried.peak_mib)}"]
+        if tried.compile_s is not None:
+            told.append(f"compiled in {format_duration(tried.compile_s)}")
+        return f"{tried.size:,} ran" + (f" ({', '.join(told)})" if told else "")
     if tried.status == OOM:
         # After the size that was asked for, the row's reason goes on with what torch raised.
         asked = tried.reason.partition(": ")[0] if tried.reason.startswith("asked for") else tried.reason
@@ -66,6 +100,7 @@ def largest_dict(found: LargestFit) -> dict[str, Any]:
         **{"contender": found.contender, "fits": found.fits, "words": largest_words(found)},
         "workload": {name: value for name, value in found.workload.to_dict().items() if name != "seq_len"},
         **{"predicted": found.predicted, "predicted_from": found.source or None, "law_predicted": found.law_predicted},
+        **{"memory_mib": found.memory_mib, "is_asked": found.is_asked},
         **{"room_mib": found.room_mib, "free_mib": found.free_mib, "stopped": found.stopped or None},
         "tried": [dataclasses.asdict(each) for each in found.tried],
     }

@@ -28,6 +28,8 @@ SAFE_SECONDS = 0.5
 WEIGHT_COPIES = 2.0
 # Calls that a size takes: the first one, and one whose memory is counted.
 CALLS_PER_SIZE = 2.5
+# Of a compiled layer: two while it compiles come before them.
+CALLS_PER_COMPILED_SIZE = 4.5
 
 # Tries a size, and says what became of it.
 Trier = Callable[[int], Tried]
@@ -44,7 +46,9 @@ class LargestFit:
         predicted: the size that was predicted beforehand; None where nothing was.
         source: from what, in words.
         law_predicted: the size that the memory law of those that ran, the largest left out, predicts.
-        room_mib, free_mib: what the process might take, of what was free; None where that is unknown.
+        room_mib, free_mib: what the process might take beside torch, of what was free; None where that is unknown.
+        memory_mib: what the process might hold in all.
+        is_asked: whether someone asked for that limit.
         stopped: why the search ended before its time; empty where it did not.
         high: the longest sequence of interest.
     """
@@ -57,6 +61,8 @@ class LargestFit:
     law_predicted: int | None = None
     room_mib: float | None = None
     free_mib: float | None = None
+    memory_mib: float | None = None
+    is_asked: bool = False
     stopped: str = ""
     high: int = MAX_SIZE
 
@@ -104,9 +110,14 @@ def _longest(workload: Workload, most: int, is_within: Callable[[Workload], bool
     return low
 
 
-def room_of(free_mib: float | None) -> float | None:
-    """What a call may take of what is free, beside a process with torch loaded; None where that is unknown."""
-    return None if free_mib is None else max(0.0, SHARE_OF_FREE * free_mib - CHILD_BASE_MIB)
+def room_of(memory_mib: float | None, base_mib: float | None = None) -> float | None:
+    """What a layer, its input and its call may take of what a process may hold in all; None where that is unknown.
+
+    Args:
+        memory_mib: what the process may hold.
+        base_mib: what it holds with torch loaded; None for the figure of `profiling.memory_estimate`.
+    """
+    return None if memory_mib is None else max(0.0, memory_mib - (CHILD_BASE_MIB if base_mib is None else base_mib))
 
 
 def find_largest(
@@ -118,8 +129,11 @@ def find_largest(
     heap: str,
     room_mib: float | None,
     free_mib: float | None = None,
+    memory_mib: float | None = None,
+    is_asked: bool = False,
     predicted: int | None = None,
     source: str = "",
+    starts_there: bool = False,
     limit_s: float | None = None,
     budget_s: float | None = None,
     stop: StopSwitch | None = None,
@@ -134,9 +148,10 @@ def find_largest(
         attempt: tries a size.
         heap: `pinned` or `as-is`, for the guess.
         room_mib: what a process may take; None where that is unknown.
-        free_mib: of what; it is only told.
+        free_mib, memory_mib, is_asked: as in `LargestFit`; they are only told.
         predicted: the size that something else predicts, such as a run's law, as `source` says.
         source: from what; the guess of `memory_estimate` is taken where nothing is predicted.
+        starts_there: whether the search starts at the predicted size: one that is refused what does not fit may.
         limit_s: a size that would take longer, by the time of the one before, is not tried.
         budget_s: seconds after which no further size is begun.
         stop: a switch by which someone can end the search.
@@ -144,13 +159,14 @@ def find_largest(
         clock: seconds; whatever moves in a test.
     """
     stop, began = stop or StopSwitch(), clock()
+    foretold = predicted if starts_there else None
     start = plan.low if room_mib is None else safe_size(workload, contender, heap, room_mib)
     if predicted is None and room_mib is not None:
         predicted = guessed_size(workload, contender, heap, room_mib)
         source = "from its shapes"
     tried: list[Tried] = []
     ended = ""
-    while (size := next_size(tried, plan, start, room_mib)) is not None:
+    while (size := next_size(tried, plan, start, room_mib, foretold=foretold)) is not None:
         ended = _too_long(size, workload, tried, limit_s)
         if not ended and budget_s is not None and clock() - began >= budget_s:
             ended = f"the {budget_s:g} s for it were spent"
@@ -184,6 +200,8 @@ def find_largest(
         law_predicted=predicted_size(shorter, room_mib),
         room_mib=room_mib,
         free_mib=free_mib,
+        memory_mib=memory_mib,
+        is_asked=is_asked,
         stopped=ended,
         high=plan.high,
     )
@@ -198,7 +216,8 @@ def _too_long(size: int, workload: Workload, tried: list[Tried], limit_s: float 
     more = call_flop(dataclasses.replace(workload, seq_len=size)) / call_flop(
         dataclasses.replace(workload, seq_len=last.size)
     )
-    seconds = (last.call_s or 0.0) * more * CALLS_PER_SIZE
+    num_calls = CALLS_PER_SIZE if last.compile_s is None else CALLS_PER_COMPILED_SIZE
+    seconds = (last.call_s or 0.0) * more * num_calls + (last.compile_s or 0.0)
     if seconds <= limit_s:
         return ""
     return f"{size:,} would take about {format_duration(seconds)}, and a size may take {format_duration(limit_s)}"

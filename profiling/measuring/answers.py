@@ -21,7 +21,7 @@ from profiling.measuring.devices import UnavailableDevice, available_devices, fi
 from profiling.measuring.failures import Unavailable, failure
 from profiling.measuring.garbage import forget
 from profiling.measuring.one_after_other import time_one_after_other
-from profiling.measuring.one_call import try_call
+from profiling.measuring.one_call import memory_now, try_call
 from profiling.measuring.operators import OperatorPass
 from profiling.measuring.passes import measure
 from profiling.measuring.planted_times import time_planted
@@ -47,6 +47,7 @@ class Answerer:
             "ceilings": self._ceilings,
             "time_planted": self._time_planted,
             "time_one_after_other": self._time_one_after_other,
+            "memory_now": self._memory_now,
             "try_call": self._try_call,
             "operators": self._operators,
             "operator_trace": self._operator_trace,
@@ -213,6 +214,9 @@ class Answerer:
             return {"path": str(self._operator_pass.write_trace(num_trace_calls))}
         except (OSError, ValueError, Unavailable) as error:
             return {"path": None, "reason": str(error)}
+
+    def _memory_now(self, device: str, threads: int) -> dict[str, Any]:
+        return memory_now(find_device(device), threads)
 
     def _try_call(self, workload: dict[str, Any], contender: str, **how: Any) -> dict[str, Any]:
         point = Workload.from_dict(workload)

@@ -52,6 +52,17 @@ def failure(error: BaseException, *, is_own: bool = False) -> tuple[str, str]:
     return "unavailable" if is_unavailable else "error", words_of(error)
 
 
+def asked_mib(error: BaseException) -> float | None:
+    """What an allocation that was refused asked for; None where the error does not tell."""
+    text = message_of(error) or ""
+    if found := _BYTES_ASKED_FOR.search(text):
+        return int(found[1]) / MIB
+    if found := _SIZE_ASKED_FOR.search(text):
+        size, unit = found[1].split()
+        return float(size) * 1024.0 ** ("KMGTPE".index(unit[0].upper()) - 1)
+    return None
+
+
 def _with_size(words: str, text: str) -> str:
     """What was raised, after the size that was asked for, where it is told, as a person reads it."""
     if found := _BYTES_ASKED_FOR.search(text):

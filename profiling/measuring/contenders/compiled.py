@@ -13,6 +13,7 @@ import os
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -61,8 +62,15 @@ def compiled(function: Callable[[], T]) -> Callable[[], T]:
     return result
 
 
-def compile_now(call: Callable[[], object], device: Device) -> Compilation:
+def compile_now(
+    call: Callable[[], object], device: Device, timed: Callable[[Callable[[], object]], float] | None = None
+) -> Compilation:
     """Calls until nothing is compiled any more, beginning with an empty cache.
+
+    Args:
+        call: what compiles when it is called.
+        device: where it runs.
+        timed: runs a call and tells its seconds; None for the device's own way, which on an accelerator takes memory.
 
     Raises:
         Unavailable: nothing of it can be compiled, or each call compiles anew.
@@ -75,7 +83,9 @@ def compile_now(call: Callable[[], object], device: Device) -> Compilation:
     counters.clear()
     folder = os.environ.get(CACHE_VARIABLE)
     with torch._inductor.utils.fresh_cache(dir=folder), _generated_sources() as sources:
-        seconds = _call_until_settled(call, device, lambda: counters["frames"]["total"])
+        seconds = _call_until_settled(
+            call, timed or partial(device.time_calls, num_calls=1), lambda: counters["frames"]["total"]
+        )
     if not counters["stats"]["unique_graphs"]:
         raise Unavailable(f"torch.compile makes no graph of it: {_first_reason(counters)}")
     return Compilation(
@@ -85,7 +95,9 @@ def compile_now(call: Callable[[], object], device: Device) -> Compilation:
     )
 
 
-def _call_until_settled(call: Callable[[], object], device: Device, num_compiled: Callable[[], int]) -> list[float]:
+def _call_until_settled(
+    call: Callable[[], object], timed: Callable[[Callable[[], object]], float], num_compiled: Callable[[], int]
+) -> list[float]:
     """Seconds of each call until one compiles nothing; that one is the last."""
     from torch._dynamo.exc import FailOnRecompileLimitHit
 
@@ -96,7 +108,7 @@ def _call_until_settled(call: Callable[[], object], device: Device, num_compiled
             raise Unavailable(_ANEW)
         before = num_compiled()
         try:
-            seconds.append(device.time_calls(call, 1))
+            seconds.append(timed(call))
         except FailOnRecompileLimitHit:
             raise Unavailable(_ANEW) from None
         is_new = num_compiled() > before

@@ -126,6 +126,37 @@ class Accelerator(Device):
             raise UnavailableDevice(self.no_peak_reason)
         return self._allocator_peak(call)
 
+    def free_bytes(self) -> int | None:
+        """As the driver tells it: what other processes hold, and what this one's context takes, is not free."""
+        memory = self._memory()
+        return None if memory is None else memory[0]
+
+    def held_bytes(self) -> int | None:
+        """What torch's allocator has taken from the driver, in use or not."""
+        read = getattr(self._backend, "memory_reserved", None)
+        if read is None:
+            return None
+        self.synchronize()
+        return int(read(self.name))
+
+    def limit_bytes(self, limit: int | None) -> bool:
+        """Has torch's own allocator refuse more."""
+        set_fraction = getattr(self._backend, "set_per_process_memory_fraction", None)
+        memory = self._memory()
+        if set_fraction is None or memory is None:
+            return False
+        set_fraction(1.0 if limit is None else min(1.0, limit / memory[1]), self.name)
+        return True
+
+    def _memory(self) -> tuple[int, int] | None:
+        """What is free of how much; None where torch or the driver does not tell."""
+        read = getattr(self._backend, "mem_get_info", None)
+        try:
+            free, total = (0, 0) if read is None else read(self.name)
+        except RuntimeError:  # a driver that does not tell
+            return None
+        return (int(free), int(total)) if total else None
+
     def flush_cache(self) -> None:
         """Writes more than the cache holds: work in the device's queue, before whatever is launched after it."""
         if self._flush is None:

@@ -11,6 +11,7 @@ import psutil
 
 from profiling.environment import cpu_name
 from profiling.measuring.devices.memory_events import peak_by_events
+from profiling.measuring.devices.process_memory import limit_data, status_bytes
 from profiling.measuring.devices.seam import Device
 from profiling.measuring.devices.throttling import heat_throttles, quota_throttles
 
@@ -72,6 +73,14 @@ class Cpu(Device):
             IncompleteEvents: the events do not add up to what is still alive.
         """
         return peak_by_events(call)
+
+    def held_bytes(self) -> int | None:
+        """All that this process has allocated, written to or not."""
+        return status_bytes("VmData")
+
+    def limit_bytes(self, limit: int | None) -> bool:
+        """As the system does it; see `limit_data`."""
+        return limit_data(limit)
 
     def clock_mhz(self) -> float | None:
         """The mean clock of the cores, where the system tells a sensible one."""

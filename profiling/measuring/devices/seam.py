@@ -71,6 +71,18 @@ class Device(abc.ABC):
         Where it cannot be told for certain it raises, with the reason: a figure that comes back is exact.
         """
 
+    def free_bytes(self) -> int | None:
+        """What is free of its memory; None where that cannot be told, and where its memory is the machine's own."""
+        return None
+
+    def held_bytes(self) -> int | None:
+        """What this process holds of the memory that `limit_bytes` limits; None where that cannot be told."""
+        return None
+
+    def limit_bytes(self, limit: int | None) -> bool:
+        """Lets this process hold so many bytes in all, and refuses it more; None for no limit. Whether that can be."""
+        return False
+
     # -- what may disturb it ------------------------------------------------------------------------------------------
 
     def clock_mhz(self) -> float | None:
