@@ -17,6 +17,7 @@ from dashboard import session
 from profiling.charts.formatting import plain
 from profiling.compare.comparing import parse_share
 from profiling.compare.sides import CompareError
+from profiling.laws.crossover_search import AXES as CROSSOVER_AXES
 from profiling.layers import is_layer
 from profiling.parsing import parse_number, parse_seconds
 from profiling.quoted import quoted
@@ -93,7 +94,7 @@ def show() -> None:
 def _argument(name: str) -> str:
     """The name that error messages use."""
     return {session.TIME_BUDGET: "time_budget_s", session.QUIET_WAIT: "quiet_wait_s"}.get(
-        name, name.removeprefix("layer_").removeprefix("op_")
+        name, name.removeprefix("layer_").removeprefix("op_").removeprefix("cross_").removeprefix("fits_")
     )
 
 
@@ -180,4 +181,8 @@ RULES: dict[str, Rule] = {
     session.OPERATORS_MODE: partial(_one_of, MODES),
     session.OPERATORS_BIAS: _TOGGLE,
     session.OPERATORS_CAUSAL: _TOGGLE,
+    session.CROSSOVER_ONE: _contender,
+    session.CROSSOVER_OTHER: _contender,
+    session.CROSSOVER_AXIS: partial(_one_of, CROSSOVER_AXES),
+    session.FITS_ONE: _contender,
 }

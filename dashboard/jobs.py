@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from profiling.charts.formatting import day_and_time
@@ -94,9 +95,14 @@ class Job:
 
 
 class Jobs:
-    """The sweeps of this server, at most one alive: a second would only disturb the first."""
+    """The sweeps of this server, at most one alive: a second would only disturb the first.
 
-    def __init__(self) -> None:
+    Args:
+        others: why none is to begin now, as a sentence goes on; empty where one may.
+    """
+
+    def __init__(self, others: Callable[[], str] = str) -> None:
+        self._others = others
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
         self.last: Job | None = None
@@ -160,6 +166,9 @@ class Jobs:
             running = self.alive()
             if running is not None:
                 raise JobError(f"Not started: run {running.run_id} is being measured; stop it or wait for its end.")
+            others = self._others()
+            if others:
+                raise JobError(f"Not started: {others}.")
             holder = sweep_on(device)
             if holder is not None:
                 raise JobError(f"Not started: {_busy(holder)}.")
@@ -179,5 +188,5 @@ def _busy(holder: Owner) -> str:
     try:
         progress = read_run(Path(holder.folder or "")).progress
     except RunError:
-        return f"{since} with sweep {holder.run_id} (process {holder.pid})"
-    return f"{since}, {progress.done}/{progress.total}, with sweep {holder.run_id} (process {holder.pid})"
+        return f"{since} with sweep {holder.run_name} (process {holder.pid})"
+    return f"{since}, {progress.done}/{progress.total}, with sweep {holder.run_name} (process {holder.pid})"

@@ -7,14 +7,14 @@ import dataclasses
 import pandas as pd
 import streamlit as st
 
-from dashboard import store
+from dashboard import crossover_panel, fits_panel, services, store
+from dashboard.operator_controls import start_of
 from profiling.charts.formatting import axis_label, plain
 from profiling.charts.frame import CHART_CONFIG
 from profiling.charts.law_chart import law_alt, law_chart
 from profiling.charts.roofline_chart import roofline_alt, roofline_chart
 from profiling.laws.growth import MEMORY, TIME, Law
 from profiling.laws.law_words import fixed_words, law_words
-from profiling.laws.next_commands import crossover_command, fits_command
 from profiling.laws.telling import readable_rows, telling_laws
 from profiling.limits import Limits, contender_limits, contender_words, limits_of
 from profiling.runs import Run
@@ -32,23 +32,15 @@ class Found:
 
 
 def show(run: Run, table: pd.DataFrame) -> None:
-    """Draws the roofline and the laws, each with its sentences."""
+    """Draws the roofline and the laws, each with its sentences; and what goes on from there with fresh measurements."""
     found = _found_of(run, table)
     _show_limits(found)
     _show_laws(found.laws)
-    _show_commands(run, table)
-
-
-def _show_commands(run: Run, table: pd.DataFrame) -> None:
-    """How to go on: both measure afresh, which takes a machine of its own and some minutes."""
-    commands = {
-        "From which length on it is faster, found with fresh measurements:": crossover_command(table, run.settings),
-        "The longest sequence that fits into memory, tried in a process of its own:": fits_command(table, run.settings),
-    }
-    for title, command in commands.items():
-        if command is not None:
-            st.caption(title)
-            st.code(command, language="bash", wrap_lines=True)
+    start = start_of(run, {}, services.layers(), services.live_checks().machine)
+    st.divider()
+    crossover_panel.show(run, table, start)
+    st.divider()
+    fits_panel.show(table, start)
 
 
 def _show_limits(found: Found) -> None:

@@ -1,4 +1,4 @@
-"""What lives as long as the server and is shared by all its tabs: sweeps, live check, profiles, registered layers."""
+"""What lives as long as the server and its tabs share: sweeps, live check, profiles, searches, registered layers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import sys
 
 import streamlit as st
 
+from dashboard.background import Slot
 from dashboard.jobs import Jobs
 from dashboard.layers import Layers, parse
 from dashboard.live_checks import LiveChecks
 from dashboard.profiles import Profiles
+from dashboard.searches import Searches
 
 
 @st.cache_resource(show_spinner=False)
 def jobs() -> Jobs:
     """This server's sweeps."""
-    return Jobs()
+    return Jobs(lambda: searches().refusal())
 
 
 @st.cache_resource(show_spinner=False)
@@ -30,9 +32,21 @@ def live_checks() -> LiveChecks:
 @st.cache_resource(show_spinner=False)
 def profiles() -> Profiles:
     """This server's operator profiles."""
-    made = Profiles()
-    atexit.register(made.close)
-    return made
+    return Profiles(slot=slot())
+
+
+@st.cache_resource(show_spinner=False)
+def searches() -> Searches:
+    """This server's searches for crossovers and for what fits."""
+    return Searches(slot=slot())
+
+
+@st.cache_resource(show_spinner=False)
+def slot() -> Slot:
+    """Room for the one profile or search that may run in the background."""
+    room = Slot()
+    atexit.register(room.close)
+    return room
 
 
 @st.cache_resource(show_spinner=False)

@@ -74,6 +74,12 @@ OPERATORS_MODE = "op_mode"
 OPERATORS_BIAS = "op_bias"
 OPERATORS_CAUSAL = "op_causal"
 
+# What is searched afresh, beside a run's limits. Its ends are in no address: they begin with the run's own sizes.
+CROSSOVER_ONE = "cross_one"
+CROSSOVER_OTHER = "cross_other"
+CROSSOVER_AXIS = "cross_axis"
+FITS_ONE = "fits_one"
+
 # Which runs are compared: URL parameters, written by hand as that of the run is.
 BASE = "base"
 NEW = "new"
@@ -86,6 +92,7 @@ ADDRESS_COMPLAINTS = "address_complaints"
 ADDRESS_VALUES = "address_values"
 START_ERROR = "start_error"
 PROFILE_ERROR = "profile_error"
+SEARCH_ERROR = "search_error"
 CHOSEN_POINT = "chosen_point"
 OPERATORS_BEGAN = "operators_began"
 RUN_ANSWER = "run_answer"
@@ -96,6 +103,11 @@ DRAWING_S = "drawing_s"
 def sample(axis: str) -> str:
     """The key of the choice of one axis's value for the point whose samples are shown."""
     return f"sample_{axis}"
+
+
+def crossover_end(end: str, run_id: str, axis: str) -> str:
+    """The key of the smallest or largest size of a search along an axis, beside a run; in no URL."""
+    return f"cross_{end.lower()}_{axis}_{run_id}"
 
 
 def compare_anyway(base: str, new: str) -> str:

@@ -60,11 +60,18 @@ class Owner:
         return self.is_known and is_alive(self.pid, self.process_started)
 
     @property
+    def run_name(self) -> str | None:
+        """What the run is called: a step of a search by the search's folder as well, since its name alone says little."""
+        if self.run_id is None or self.folder is None or not Path(self.folder).parent.name.endswith("-crossover"):
+            return self.run_id
+        return f"{Path(self.folder).parent.name}/{self.run_id}"
+
+    @property
     def sentence(self) -> str:
         """Who it is, for a person."""
         if not self.is_known:
             return f"{self.device} is busy with a measurement that does not say whose it is"
-        what = f"sweep {self.run_id}" if self.run_id else f"a {self.kind}"
+        what = f"sweep {self.run_name}" if self.run_id else f"a {self.kind}"
         return f"{self.device} is busy since {self.started_at} with {what} (process {self.pid})"
 
 

@@ -271,7 +271,7 @@ def test_an_answer_is_the_profile_that_the_process_told_and_nothing_stays_of_the
     assert made.answer_to(question()) is None
     answer = answered(made, question())
     assert report_dict(answer.profile) == report_dict(FOUND)
-    assert not list(tmp_path.glob("mha-bench-profile-*"))
+    assert not list(tmp_path.glob("mha-bench-job-*"))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_nothing_is_profiled_beside_a_sweep():
 def test_a_process_that_cannot_be_started_is_a_sentence(tmp_path):
     with pytest.raises(JobError, match="no process can be started: No such file"):
         Profiles([str(tmp_path / "gone")]).start(question())
-    assert not list(tmp_path.glob("mha-bench-profile-*"))
+    assert not list(tmp_path.glob("mha-bench-job-*"))
 
 
 def test_an_edit_asks_anew_and_old_answers_are_forgotten(tmp_path):

@@ -141,7 +141,7 @@ def _watch(wish: OperatorWish, drawn: object) -> None:
     if holder is not None:
         since = clock(holder.started_at)
         st.info(
-            f"{plain(holder.device)} is busy since {since} with sweep {plain(str(holder.run_id))}, which a profile "
+            f"{plain(holder.device)} is busy since {since} with sweep {plain(str(holder.run_name))}, which a profile "
             "would disturb: you can profile when it has ended."
         )
 

@@ -13,8 +13,8 @@ from profiling.workload import DEFAULT_D_MODEL, GridError, Workload, require_siz
 
 # Sizes of a sequence are multiples of it: what lies between is of no use to anyone.
 SEQ_LEN_STEP = 32
-# Of each contender, size and replicate; and of all, after which no further size is begun.
-TIME_BUDGET_S, BUDGET_S = 0.5, 1800.0
+# After which no further size is begun.
+BUDGET_S = 1800.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class CrossoverQuestion:
         workload: all that stays the same; its size along the axis means nothing.
         head_dim: instead of the workload's d_model, where the width grows with the heads that are searched.
         reference: what layers of one's own are checked against.
-        heap: as in a sweep.
+        heap, time_budget_s, quiet_wait_s: as in a sweep.
     """
 
     first: str
@@ -40,6 +40,8 @@ class CrossoverQuestion:
     head_dim: int | None = None
     reference: str = "official"
     heap: str = "pinned"
+    time_budget_s: float = 0.5
+    quiet_wait_s: float = 60.0
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -57,7 +59,8 @@ class CrossoverQuestion:
         if self.head_dim is not None:
             at = words.index("--d-model")
             words[at : at + 2] = ["--head-dim", str(self.head_dim)]
-        return (*words, "--reference", self.reference, "--heap", self.heap)
+        words += ["--reference", self.reference, "--heap", self.heap]
+        return (*words, "--time-budget", f"{self.time_budget_s:g}", "--quiet-wait", f"{self.quiet_wait_s:g}")
 
     def plan(self) -> Plan:
         """Which sizes it looks at first, and how exactly it searches.
@@ -92,7 +95,7 @@ class CrossoverQuestion:
         options |= {name: (getattr(same, name),) for name in ("dtype", "mode", "bias", "causal")}
         options |= {"head_dim": self.head_dim} if self.head_dim else {"d_model": same.d_model}
         options |= {self.axis: sizes, "contenders": (self.first, self.second), "reference": self.reference}
-        options |= {"replicates": replicates, "time_budget_s": TIME_BUDGET_S, "heap": self.heap}
+        options |= {"replicates": replicates, "time_budget_s": self.time_budget_s, "heap": self.heap}
         grid, settings = split_options(options)
         return estimate(grid, settings, device=same.device, threads=same.threads)
 

@@ -110,8 +110,13 @@ class RecordWriter:
     def __init__(self, folder: Path, **asked: Any) -> None:
         self.record = Record(
             **asked,
-            **{"state": RUNNING, "state_reason": "", "started_at": now(), "updated_at": now()},
-            **{"pid": os.getpid(), "process_started": own_start(), "host": host_mark()},
+            state=RUNNING,
+            state_reason="",
+            started_at=now(),
+            updated_at=now(),
+            pid=os.getpid(),
+            process_started=own_start(),
+            host=host_mark(),
             folder=folder,
         )
         try:

@@ -1,56 +1,37 @@
-"""The command lines that go on where a run's laws end: the exact crossover, and the longest sequence that fits."""
+"""What goes on where a run's laws end: the point, the sizes and the words of the searches that measure afresh."""
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from profiling.laws.crossover_question import workload_words
 from profiling.laws.telling import telling_rows
-from profiling.layers import is_layer
-from profiling.settings import SweepSettings
-from profiling.workload import Workload
+from profiling.workload import MAX_SIZE, Workload
 
 
-def crossover_command(table: pd.DataFrame, settings: SweepSettings) -> str | None:
-    """Finds from which seq_len on the first compared contender is faster than its reference; None where none is.
+def point_along(table: pd.DataFrame, axis: str) -> Workload | None:
+    """What is the same in the rows along an axis that tell the most; None where there are none.
 
     Args:
         table: a run's, as `profiling.table.load_run` gives it.
-        settings: of that run.
+        axis: a size; the point's own along it means nothing.
     """
-    rows = telling_rows(table[table["reference"].notna()], "seq_len")
+    rows = telling_rows(table, axis)
     if rows.empty:
         return None
-    row = rows.iloc[0]
-    pair = f"{_name(str(row['contender']), settings)},{row['reference']}"
-    sizes = [int(size) for size in rows["seq_len"]]
-    # Beyond what was measured on either side: there the signs are known.
-    span = {"from": max(1, min(sizes) // 2), "to": 2 * max(sizes)}
-    return _command("crossover", {"contenders": pair, **span}, row)
+    values: dict[str, Any] = {name: rows.iloc[0][name] for name in Workload.__dataclass_fields__}
+    return Workload(**{name: value.item() if hasattr(value, "item") else value for name, value in values.items()})
 
 
-def fits_command(table: pd.DataFrame, settings: SweepSettings) -> str | None:
-    """Finds the longest sequence of the first contender that fits into memory; None where nothing was measured."""
-    rows = telling_rows(table[table["status"] == "ok"], "seq_len")
-    return None if rows.empty else _command("fits", {"": _name(str(rows.iloc[0]["contender"]), settings)}, rows.iloc[0])
+def span_along(table: pd.DataFrame, axis: str) -> tuple[int, int]:
+    """From half of the smallest size to twice the largest: within what was measured the signs are known."""
+    sizes = [int(size) for size in telling_rows(table, axis)[axis]]
+    return max(1, min(sizes) // 2), min(MAX_SIZE, 2 * max(sizes))
 
 
-def _name(contender: str, settings: SweepSettings) -> str:
-    """A contender as a command takes it anywhere: a layer of one's own by where its file lies."""
-    layer = settings.layer_files().get(contender) if is_layer(contender) else None
-    return contender if layer is None else f"{layer.path}:{layer.name}"
-
-
-def _command(name: str, first: dict[str, Any], row: pd.Series[Any]) -> str:
-    words = ["python", "-m", "profiling", name]
-    for option, value in first.items():
-        words += [f"--{option}", str(value)] if option else [str(value)]
-    for field in Workload.__dataclass_fields__:
-        value = row[field]
-        if field == "seq_len" or pd.isna(value):
-            continue
-        text = {True: "yes", False: "no"}[bool(value)] if field in ("bias", "causal") else str(value)
-        words += [f"--{field.replace('_', '-')}", text]
-    return shlex.join(words)
+def fits_arguments(contender: str, point: Workload) -> Sequence[str]:
+    """The words after `python -m profiling` that search the longest sequence of a contender that fits."""
+    return "fits", contender, *workload_words(point, "seq_len")

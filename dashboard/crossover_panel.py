@@ -1,0 +1,171 @@
+"""From which size on is one contender faster than another: asked, searched in the background, and told with a chart."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import search_progress, search_words, services, session, snippets
+from dashboard.contender_choice import WIDTH, choose_contender
+from dashboard.layers import stamp
+from dashboard.operator_controls import Start
+from dashboard.report_text import code
+from dashboard.searches import CROSSOVER, SearchQuestion
+from profiling.charts.crossover_chart import compared, crossover_alt, crossover_chart
+from profiling.charts.formatting import count, day_and_time, duration, plain
+from profiling.charts.frame import CHART_CONFIG
+from profiling.charts.names import names_of
+from profiling.estimate import excess
+from profiling.laws.crossover_list import answer_to, list_records, place_of
+from profiling.laws.crossover_question import BUDGET_S, CrossoverQuestion
+from profiling.laws.crossover_record import FINISHED, RUNNING, Record
+from profiling.laws.crossover_search import AXES, first_sizes
+from profiling.laws.next_commands import point_along, span_along
+from profiling.layers import find_layer, source_hash
+from profiling.quoted import quoted
+from profiling.runs import Run
+from profiling.workload import GridError
+
+# Of a size: a control of a browser takes no more.
+MOST = 2**31 - 1
+
+
+def show(run: Run, table: pd.DataFrame, start: Start) -> None:
+    """Draws the question, how its search goes, and the newest answer to it.
+
+    Args:
+        run: which run; what it did not vary stays the same in the search.
+        table: its rows.
+        start: whom to choose from, and what else the run has.
+    """
+    st.markdown("##### From which length on is it faster?")
+    question, complaint = _ask(run, table, start)
+    asked = None if question is None else _search_question(question)
+    if question is not None and not complaint:
+        st.caption(_expected(question))
+    if complaint:
+        st.error(f"{plain(complaint)}.")
+    device = start.workload.device
+    search_progress.show_button(
+        "Find where it turns",
+        None if complaint else asked,
+        device,
+        help_text="Measures both afresh, at both ends first and then where the sign changes, in the background.",
+        key="find_crossover",
+    )
+    search_progress.show(CROSSOVER, device)
+    if question is None or asked is None:
+        return
+    _show_answer(question, asked)
+    st.caption("The same at the command line:")
+    st.code(snippets.command(question.arguments), language="bash", wrap_lines=True)
+
+
+def _ask(run: Run, table: pd.DataFrame, start: Start) -> tuple[CrossoverQuestion | None, str]:
+    """Draws the choices; the question that they make, and why it cannot be asked where it cannot."""
+    row = st.container(horizontal=True, gap="small", vertical_alignment="bottom")
+    one = choose_contender(row, "Contender", session.CROSSOVER_ONE, start.contenders, start.pair[0])
+    other = choose_contender(row, "Next to", session.CROSSOVER_OTHER, start.contenders, start.pair[1])
+    axis = row.selectbox("Along", AXES, key=session.CROSSOVER_AXIS, bind="query-params", width=WIDTH)
+    axis = axis if axis in AXES else AXES[0]
+    point = point_along(table, axis)
+    if point is None:
+        return None, "nothing of this run is measured yet"
+    span = span_along(table, axis)
+    low, high = (
+        row.number_input(label, 1, MOST, value, key=session.crossover_end(label, run.run_id, axis), width=WIDTH)
+        for label, value in zip(("From", "To"), span, strict=True)
+    )
+    if low is None or high is None:
+        return None, "from and to must be whole numbers of at least 1, not empty"
+    try:
+        if one == other:
+            raise GridError(f"the two contenders must differ, and both are {quoted(one)}")
+        question = CrossoverQuestion(
+            first=place_of(one),
+            second=place_of(other),
+            axis=axis,
+            low=low,
+            high=high,
+            workload=dataclasses.replace(point, device=start.workload.device),
+            head_dim=run.grid.head_dim if axis == "num_heads" else None,
+            reference=start.reference,
+            heap=start.heap,
+            time_budget_s=run.settings.time_budget_s,
+            quiet_wait_s=run.settings.quiet_wait_s,
+        )
+    except GridError as error:
+        return None, str(error)
+    try:
+        question.plan()
+    except GridError as error:
+        return question, str(error)
+    return question, ""
+
+
+def _search_question(question: CrossoverQuestion) -> SearchQuestion:
+    pair = (question.first, question.second)
+    names = names_of(pair)
+    return SearchQuestion(
+        arguments=question.arguments,
+        contenders=tuple(names[name] for name in pair),
+        device=question.workload.device,
+        stamp=tuple(stamp(name) for name in pair),
+    )
+
+
+def _expected(question: CrossoverQuestion) -> str:
+    """What it will take, as far as it can be told before."""
+    plan, expected = question.plan(), question.first_look()
+    sizes = ", ".join(f"{size:,}" for size in first_sizes(plan))
+    reason = excess(expected)
+    too_large = f" Of these sizes some are left out: {plain(reason)}." if reason else ""
+    return (
+        f"First {plain(sizes)}, {count(plan.replicates, 'replicate')} each: ≈ **{duration(expected.seconds)}**. "
+        f"Then up to ≈ {duration(question.further_size_s())} for each further size, of which none is begun after "
+        f"{duration(BUDGET_S)}.{too_large}"
+    )
+
+
+def _show_answer(question: CrossoverQuestion, asked: SearchQuestion) -> None:
+    """The search that goes on, as far as it has come; else the newest answer on the disk."""
+    running = search_progress.record_in_flight(asked)
+    record = running if running is not None and running.is_told else answer_to(question, list_records())
+    said = services.searches().answer_to(asked)
+    if said is not None and said.error and running is None:
+        st.error(f"Not found: {plain(said.error)}.")
+    if record is None:
+        return
+    names = names_of((record.first, record.second))
+    so_far = "so far " if record.state == RUNNING else ""
+    search_words.show([f"{so_far}{record.words[0]}", *record.words[1:]], names)
+    if compared(record.sizes):
+        alt = plain(search_words.named(crossover_alt(record), names))
+        st.plotly_chart(crossover_chart(record), key="chart_crossover", config=CHART_CONFIG, alt=alt)
+    st.caption(_whence(record))
+
+
+def _whence(record: Record) -> str:
+    """When, on what and into which folder it was measured; and what has changed since."""
+    threads = record.fixed.get("threads")
+    parts = [f"Measured {day_and_time(record.started_at)}", record.device_name]
+    parts += [count(threads, "thread")] if isinstance(threads, int) else []
+    parts += [f"torch {record.torch_version}"] if record.torch_version else []
+    told = f"{plain(' · '.join(filter(None, parts)))} · {code(record.folder.name)}, each step a run."
+    if record.state not in (RUNNING, FINISHED) and record.state_reason:
+        told += f" It was not brought to its end: {plain(record.state_reason)}."
+    if _was_edited(record):
+        told += " A layer's file was edited since: search again to have it as it is now."
+    return told
+
+
+def _was_edited(record: Record) -> bool:
+    for name, before in record.sources.items():
+        try:
+            if source_hash(find_layer(record.places.get(name, name)).path) != before:
+                return True
+        except GridError:  # gone, which is told where it is asked for
+            continue
+    return False

@@ -1,0 +1,85 @@
+"""The longest sequence of a contender that fits into memory: asked, searched in the background, told in words."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import search_progress, search_words, services, session, snippets
+from dashboard.contender_choice import choose_contender
+from dashboard.layers import stamp
+from dashboard.operator_controls import Start
+from dashboard.searches import FITS, SearchAnswer, SearchQuestion
+from profiling.charts.formatting import day_and_time, memory, plain
+from profiling.charts.names import name_of
+from profiling.laws.crossover_list import place_of
+from profiling.laws.largest_fit import SHARE_OF_FREE
+from profiling.laws.next_commands import fits_arguments, point_along
+from profiling.layers import is_compiled
+from profiling.memory_estimate import free_memory_mib
+from profiling.workload import GridError
+
+TITLE = "What is the longest sequence that fits?"
+
+
+def show(table: pd.DataFrame, start: Start) -> None:
+    """Draws the question, how its search goes, and what it came to since this server was started.
+
+    Args:
+        table: the rows of a run, whose other sizes stay the same.
+        start: whom to choose from, and what else the run has.
+    """
+    st.markdown(f"##### {TITLE}")
+    point = point_along(table, "seq_len")
+    options = tuple(name for name in start.contenders if not is_compiled(name))
+    row = st.container(horizontal=True, gap="small", vertical_alignment="bottom")
+    contender = choose_contender(row, "Contender", session.FITS_ONE, options, start.pair[0])
+    question = None
+    try:
+        if point is None:
+            raise GridError("nothing of this run is measured yet")
+        place = place_of(contender)
+        at = dataclasses.replace(point, device=start.workload.device)
+        question = SearchQuestion(
+            arguments=tuple(fits_arguments(place, at)),
+            contenders=(name_of(place),),
+            device=at.device,
+            stamp=(stamp(place),),
+        )
+        st.caption(_expected(at.device))
+    except GridError as error:
+        st.error(f"{plain(str(error))}.")
+    search_progress.show_button(
+        "Try lengths",
+        question,
+        start.workload.device,
+        help_text="Each length in a process of its own that is refused more memory than it may take.",
+        key="find_fit",
+    )
+    search_progress.show(FITS, start.workload.device)
+    if question is None:
+        return
+    answer = services.searches().answer_to(question)
+    if answer is not None:
+        _show_answer(answer, question)
+    st.caption("The same at the command line:")
+    st.code(snippets.command(question.arguments), language="bash", wrap_lines=True)
+
+
+def _expected(device: str) -> str:
+    free = free_memory_mib(device)
+    room = "what is free" if free is None else f"the {memory(free)} that are free"
+    return (
+        f"Upwards from a safe length, until a call no longer fits into {SHARE_OF_FREE:.0%} of {plain(room)}: some "
+        "minutes, half an hour at most."
+    ).replace("%", " %")
+
+
+def _show_answer(answer: SearchAnswer, question: SearchQuestion) -> None:
+    if answer.error:
+        st.error(f"Not found: {plain(answer.error)}.")
+        return
+    search_words.show(answer.words, {question.arguments[1]: question.contenders[0]})
+    st.caption(f"Tried {plain(day_and_time(answer.at))} on {plain(question.device)}; kept until this server ends.")
