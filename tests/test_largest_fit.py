@@ -30,8 +30,8 @@ GRID = Grid(batch_size=(1,), seq_len=(64,), num_heads=(2,), d_model=6, device="c
 # -- a real child -----------------------------------------------------------------------------------------------------
 
 
-def try_call(child: MeasuringChild, seq_len: int, **how: Any) -> dict[str, Any]:
-    workload = make_workload(batch_size=1, seq_len=seq_len, num_heads=2, d_model=6)
+def try_call(child: MeasuringChild, seq_len: int, mode: str = "inference", **how: Any) -> dict[str, Any]:
+    workload = make_workload(batch_size=1, seq_len=seq_len, num_heads=2, d_model=6, mode=mode)
     return child.ask({"request": "try_call", "workload": workload.to_dict(), **how}, limit_s=120)
 
 
@@ -368,11 +368,11 @@ def test_a_compiled_call_is_held_to_the_limit_and_its_compiler_is_not() -> None:
         small = try_call(child, 61, contender="compiled:custom", limit_mib=600.0)
         assert child.is_alive()
     with MeasuringChild() as child:
-        large = try_call(child, 8111, contender="compiled:custom", limit_mib=600.0)
+        # Without gradients the compiler puts the fused attention in its place, which holds no scores.
+        large = try_call(child, 8111, "training", contender="compiled:custom", limit_mib=600.0)
     assert (small["status"], small["reason"], small["is_limited"]) == ("ok", "", True)
     assert small["compile_s"] > small["call_s"]
     assert small["base_mib"] + small["compiler_mib"] <= small["before_mib"] < 600
-    # Two heads of 8,111² scores in float32: 502 MiB at once.
-    assert (large["status"], large["asked_mib"]) == ("oom", 2 * 8111**2 * 4 / 2**20)
+    assert large["status"] == "oom", large["reason"]
     assert large["compile_s"] > 0
     assert large["failed_at_mib"] <= 600 < large["failed_at_mib"] + large["asked_mib"]

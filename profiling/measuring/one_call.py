@@ -69,7 +69,8 @@ def try_call(
         `status` (`ok`, `oom`, `error` …; `refused` where the limit is spent before the call) and `reason`; in MiB what
         the process held `base_mib` with torch loaded, `compiler_mib` for the compiler, and `before_mib` before the call
         in all, `peak_mib` (of the call itself), `held_mib` (resident, beyond the base); where it failed `failed_at_mib`
-        (what it held then, or a little later) and `asked_mib` (what it was refused); `call_s` (a call), `compile_s`; `is_limited`. What was not measured is None.
+        (what it held then, or a little later) and `asked_mib` (what it was refused); `call_s` (a call), `compile_s`;
+        `is_limited`. What was not measured is None.
     """
     torch.set_num_threads(workload.threads)
     _start_threads()
@@ -158,9 +159,9 @@ class _Trial:
             self.told["status"], self.told["reason"] = "error", f"the compiler itself failed: {self.told['reason']}"
 
     def _require_room(self, by_whom: str) -> None:
-        held = self._held_mib()
-        if self._limit is not None and held is not None and held >= self._limit / MIB:
-            raise _NoRoom(f"{format_mib(held)} are held by {by_whom} alone, and {format_mib(self._limit / MIB)} may be held")
+        held, limit = self._held_mib(), _mib(self._limit)
+        if limit is not None and held is not None and held >= limit:
+            raise _NoRoom(f"{format_mib(held)} are held by {by_whom} alone, and {format_mib(limit)} may be held")
 
     def _say_phase(self, phase: str) -> None:
         self._say_to(phase, self._contender)
