@@ -35,6 +35,11 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("s" if number != 1 else "")
 
 
+def as_percent(share: float) -> str:
+    """`5 %`, `2.31 %`: a share in three digits at most."""
+    return f"{100 * share:.3g} %"
+
+
 def one_line(text: str, width: int) -> str:
     """A text that may hold anything, in one line of at most `width` characters, with what cannot be shown escaped."""
     # Ten times as much as can be shown is looked at: whoever wrote it may have written a gigabyte.

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiling.compare.judging import Change, is_time_regression, joint_noise, time_verdict, uncounted
+from profiling.compare.run_to_run import Runs
 from profiling.compare.spreads import change_half_widths, corrected_level, error_of_interval
 from profiling.intervals import mean_interval
 from profiling.ratios import join_replicates
@@ -43,9 +44,11 @@ def test_what_is_no_interval_tells_no_spread(low: float, high: float, number: in
 
 
 def half_width(first: float, second: float, numbers: tuple[int, int], level: float = 0.95) -> float:
-    errors = np.array([first]), np.array([second])
-    counts = np.array([float(numbers[0])]), np.array([float(numbers[1])])
-    return float(change_half_widths(errors, counts, np.array([level]))[0])
+    sides = [
+        Runs(np.zeros((1, 1)), np.array([[error]]), np.array([[float(number)]]))
+        for error, number in zip((first, second), numbers, strict=True)
+    ]
+    return float(change_half_widths((sides[0], sides[1]), np.array([level]))[0])
 
 
 def test_the_interval_of_a_change_is_that_of_welch() -> None:
@@ -79,12 +82,12 @@ def test_an_interval_is_the_same_whichever_run_comes_first(a: float, b: float, n
 @pytest.mark.parametrize(
     ("change", "verdict", "why"),
     [
-        (a_change(1.05), "slower", "wholly outside of 1 ± 2.0%"),
-        (a_change(1 / 1.05), "faster", "wholly outside of 1 ± 2.0%"),
-        (a_change(1.004), "same", "wholly within 1 ± 2%"),
+        (a_change(1.05), "slower", "wholly outside of 1 ± 2 %"),
+        (a_change(1 / 1.05), "faster", "wholly outside of 1 ± 2 %"),
+        (a_change(1.004), "same", "wholly within 1 ± 2 %"),
         (a_change(1.025), "unsure", "across the edge"),
         (a_change(1.004, noise=0.03), "unsure", "clones of the reference strayed so far"),
-        (a_change(1.05, noise=0.06), "unsure", "not clear of 1 ± 6.0%"),
+        (a_change(1.05, noise=0.06), "unsure", "not clear of 1 ± 6 %"),
         (a_change(1.05, noise=0.06, measure="latency"), "unsure", "the references themselves moved so far"),
         (a_change(1.5, noise=math.nan), "unsure", "no clone of the reference"),
         (a_change(1.5, noise=math.nan, measure="latency"), "unsure", "a slower layer from a slower machine"),
@@ -159,9 +162,10 @@ def alarms(
     logs[1] -= math.log(slowdown)
     clones = np.abs(draw.normal(0, noise, shape).mean(axis=2))
     means, errors = logs.mean(axis=2), logs.std(axis=2, ddof=1) / math.sqrt(replicates)
-    numbers = np.full(tries * ROWS, float(replicates))
+    numbers = np.full((1, tries * ROWS), float(replicates))
+    base, new = (Runs(mean[None], error[None], numbers) for mean, error in zip(means, errors, strict=True))
     halves = [
-        change_half_widths((errors[0], errors[1]), (numbers, numbers), np.full(tries * ROWS, corrected_level(number)))
+        change_half_widths((base, new), np.full(tries * ROWS, corrected_level(number)))
         for number in (1, 1 if row_by_row else ROWS)
     ]
     found = []

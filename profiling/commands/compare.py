@@ -29,6 +29,18 @@ class _Compare(JsonCommand):
 @click.argument("base")
 @click.argument("new")
 @click.option(
+    "--base-also",
+    metavar="RUN",
+    multiple=True,
+    help="A further run of BASE, given likewise; may be repeated.",
+)
+@click.option(
+    "--new-also",
+    metavar="RUN",
+    multiple=True,
+    help="A further run of NEW: on a regression measure once more, and give both; may be repeated.",
+)
+@click.option(
     "--fail-above",
     metavar="SHARE",
     default="5%",
@@ -45,18 +57,35 @@ class _Compare(JsonCommand):
 @click.option(
     "--anyway", is_flag=True, help="Compare also where device, torch, threads or heap differ; the answer is marked."
 )
+@click.option(
+    "--require-all", is_flag=True, help="Exit with 1 also where NEW was not asked for all that BASE measured."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def compare(base: str, new: str, fail_above: str, contenders: tuple[str, ...], anyway: bool, as_json: bool) -> None:
+def compare(
+    base: str,
+    new: str,
+    base_also: tuple[str, ...],
+    new_also: tuple[str, ...],
+    fail_above: str,
+    contenders: tuple[str, ...],
+    anyway: bool,
+    require_all: bool,
+    as_json: bool,
+) -> None:
     """Compare two runs: is NEW slower than BASE, beyond noise?
 
     BASE and NEW are each a run's folder, the id or name of one under results/, or a baseline file: a report as `export`
     writes it. Rows are joined by workload and contender. A verdict rests on the time relative to the reference that was
     measured in the same process, so that the machine cancels; where that is missing, on the latency.
 
+    With one run a side the spread between whole runs is unknown, and no interval holds it. Further runs of a side
+    (--base-also, --new-also) show it, and widen the intervals by it.
+
     Exit status: 1 where a row is a regression, else 0. A row is one where its time grew by more than SHARE and its
     interval, wide enough to hold all compared rows together with 95 %, lies wholly above the noise (at least 2 %; below
     5 replicates nothing does); where its peak memory grew by more than SHARE; where its check passed in BASE and no
-    longer does; or where it was measured in BASE and could not be in NEW. 2 where nothing was compared.
+    longer does; or where it was measured in BASE and could not be in NEW, in some replicates or in all. 1 as well where
+    NEW ended before it measured what BASE holds. 2 where nothing was compared.
     """
     from profiling.compare.comparing import ComparisonRefused, compare_runs, parse_share
     from profiling.compare.sides import CompareError
@@ -64,19 +93,28 @@ def compare(base: str, new: str, fail_above: str, contenders: tuple[str, ...], a
 
     try:
         share = parse_share(fail_above)
-        found = compare_runs(base, new, contenders=contenders, fail_above=share, anyway=anyway)
+        found = compare_runs(
+            base,
+            new,
+            base_also=base_also,
+            new_also=new_also,
+            contenders=contenders,
+            fail_above=share,
+            anyway=anyway,
+        )
     except ComparisonRefused as error:
         _end(f"{error}; --anyway compares all the same", as_json, [vars(each) for each in error.differences])
     except (CompareError, RunError) as error:
         _end(str(error), as_json)
+    is_failure = found.is_failure(require_all=require_all)
     if as_json:
-        print_json(found.to_dict())
+        print_json(found.to_dict() | {"is_failure": is_failure})
     else:
-        _print(found)
-    sys.exit(EXIT_FAILED if len(found.regressions) else 0)
+        _print(found, require_all=require_all)
+    sys.exit(EXIT_FAILED if is_failure else 0)
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Comparison, *, require_all: bool) -> None:
     from rich.console import Console
 
     from profiling.compare.text import MAX_ROWS, closing_lines, table_of, worst_first
@@ -87,9 +125,9 @@ def _print(found: Comparison) -> None:
     click.echo(f"BASE {found.base.title}\nNEW  {found.new.title}")
     width = None if sys.stdout.isatty() else WIDTH
     Console(file=sys.stdout, width=width, highlight=False).print(table_of(rows[:MAX_ROWS]))
-    *lines, answer = closing_lines(found, len(rows[MAX_ROWS:]))
+    *lines, answer = closing_lines(found, len(rows[MAX_ROWS:]), require_all=require_all)
     click.echo("\n".join(lines))
-    click.secho(answer, fg="red" if len(found.regressions) else "green", bold=True)
+    click.secho(answer, fg="red" if found.is_failure(require_all=require_all) else "green", bold=True)
 
 
 def _end(message: str, as_json: bool, differences: list[dict[str, Any]] | None = None) -> NoReturn:

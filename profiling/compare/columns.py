@@ -46,5 +46,6 @@ COMPARED_COLUMNS = (
     Column("memory_change_bytes", "int", "bytes more in NEW"),
     Column("memory_change_percent", "float", "the same as a share of BASE"),
     Column("is_regression", "bool", "whether it counts for the exit status"),
+    Column("is_broken", "bool", "whether it worked in BASE and no longer does: lost, broken now and then, or wrong"),
     Column("regression", "text", "why it does; empty where it does not"),
 )

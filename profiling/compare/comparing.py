@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,12 @@ import pandas as pd
 
 from profiling.compare.columns import VERDICTS
 from profiling.compare.coverage import Geomean, coverage, geomeans
-from profiling.compare.differences import SERIOUS, Difference, find_differences
+from profiling.compare.differences import Difference, find_differences
+from profiling.compare.missing import Missing, find_missing
+from profiling.compare.notes import machine_sentence, notes_on
+from profiling.compare.pooling import pool
 from profiling.compare.rows import compare_rows
+from profiling.compare.run_to_run import RunToRun
 from profiling.compare.sides import CompareError, Side, read_side
 from profiling.quoted import quoted
 from profiling.wording import short_names
@@ -48,6 +51,8 @@ class Comparison:
         rows: one per workload × contender that both hold: `profiling.compare.columns.COMPARED_COLUMNS`.
         differences: the fields of the environment and the settings that differ, the serious ones first.
         coverage: how much was compared, in sentences.
+        missing: what BASE measured and NEW does not hold, by contender.
+        run_to_run: what is known of how far whole runs differ by themselves.
         geomeans: by contender and measure.
         machine: how the references' own latency changed, in a sentence; None where they have none in common.
         notes: what the result must be read with, in sentences.
@@ -60,6 +65,8 @@ class Comparison:
     rows: pd.DataFrame
     differences: tuple[Difference, ...]
     coverage: tuple[str, ...]
+    missing: tuple[Missing, ...]
+    run_to_run: RunToRun
     geomeans: tuple[Geomean, ...]
     machine: str | None
     notes: tuple[str, ...]
@@ -76,6 +83,24 @@ class Comparison:
         return self.rows[self.rows["is_regression"]]
 
     @property
+    def broken(self) -> pd.DataFrame:
+        """The regressions that worked in BASE and no longer do."""
+        return self.rows[self.rows["is_broken"]]
+
+    @property
+    def num_runs(self) -> tuple[int, int]:
+        """How many runs BASE and NEW are made of."""
+        return len(self.base.each), len(self.new.each)
+
+    def is_failure(self, *, require_all: bool = False) -> bool:
+        """Whether the answer is no: a regression, or something of BASE that could not be measured in NEW.
+
+        Args:
+            require_all: whether it is no as well where NEW was not asked for all that BASE measured.
+        """
+        return bool(len(self.regressions)) or any(each.is_failure or require_all for each in self.missing)
+
+    @property
     def verdicts(self) -> dict[str, int]:
         """How many rows have each verdict on time; those of yardsticks judge the machine, and do not count."""
         found = self.rows.loc[~self.rows["is_yardstick"], "verdict"].value_counts()
@@ -90,8 +115,13 @@ class Comparison:
             "fail_above": self.fail_above,
             "is_marked": self.is_marked,
             "num_regressions": len(self.regressions),
+            "num_broken": len(self.broken),
             "verdicts": self.verdicts,
             "coverage": list(self.coverage),
+            "missing": [
+                dataclasses.asdict(each) | {"is_failure": each.is_failure, "why": each.why} for each in self.missing
+            ],
+            "run_to_run": self.run_to_run.to_dict(self.num_runs),
             "machine": self.machine,
             "notes": list(self.notes),
             "problems": list(self.problems),
@@ -105,6 +135,8 @@ def compare_runs(
     base: str | Path,
     new: str | Path,
     *,
+    base_also: Sequence[str | Path] = (),
+    new_also: Sequence[str | Path] = (),
     contenders: Sequence[str] = (),
     fail_above: float = FAIL_ABOVE,
     anyway: bool = False,
@@ -115,6 +147,8 @@ def compare_runs(
     Args:
         base: what was before: a run's folder, its id or name under results/, or a report as `export` writes it.
         new: what is now, given likewise.
+        base_also: further runs of BASE, given likewise: so that the spread between whole runs is known.
+        new_also: further runs of NEW.
         contenders: those to compare; all of them where there is none.
         fail_above: the share above which a change that is beyond noise counts as a regression: 0.05 for 5 %.
         anyway: compare also where the device, torch, the threads or the heap differ; the result is marked.
@@ -125,8 +159,13 @@ def compare_runs(
         CompareError: there is nothing to compare.
         RunError: a side cannot be read.
     """
+    sides = [[read_side(each, results) for each in given] for given in ((base, *base_also), (new, *new_also))]
     return compare_sides(
-        read_side(base, results), read_side(new, results), contenders=contenders, fail_above=fail_above, anyway=anyway
+        pool(sides[0], is_new=False),
+        pool(sides[1], is_new=True),
+        contenders=contenders,
+        fail_above=fail_above,
+        anyway=anyway,
     )
 
 
@@ -138,7 +177,7 @@ def compare_sides(
     if not anyway and any(each.is_serious for each in differences):
         raise ComparisonRefused(differences)
     wanted = _wanted(base, new, contenders)
-    whole = compare_rows(base, new, fail_above=fail_above)
+    whole, spread = compare_rows(base, new, fail_above=fail_above)
     rows = whole if wanted is None else whole[whole["contender"].isin(wanted)].reset_index(drop=True)
     if rows.empty:
         raise CompareError(f"nothing to compare: {base.label} and {new.label} have no workload and contender in common")
@@ -154,9 +193,11 @@ def compare_sides(
         rows=rows,
         differences=differences,
         coverage=covered,
+        missing=find_missing(kept[0], kept[1]),
+        run_to_run=spread,
         geomeans=geomeans(rows),
-        machine=_machine(whole),
-        notes=(*_same_run(base, new), *_notes(rows, differences, fail_above)),
+        machine=machine_sentence(whole),
+        notes=notes_on(base, new, rows, differences, fail_above),
         problems=(
             *(f"BASE: {problem}" for problem in base.problems),
             *(f"NEW: {problem}" for problem in new.problems),
@@ -191,48 +232,3 @@ def _wanted(base: Side, new: Side, contenders: Sequence[str]) -> set[str] | None
 
 def _of(side: Side, contenders: set[str]) -> Side:
     return dataclasses.replace(side, table=side.table[side.table["contender"].isin(contenders)])
-
-
-def _same_run(base: Side, new: Side) -> list[str]:
-    moments = [set(side.table["measured_at"].dropna()) for side in (base, new)]
-    ids = [set(side.table["run_id"].dropna()) for side in (base, new)]
-    return ["BASE and NEW are the same run"] if ids[0] == ids[1] and moments[0] & moments[1] else []
-
-
-def _machine(rows: pd.DataFrame) -> str | None:
-    """What the references, which are torch's own layers, say of the machine."""
-    ratios = rows.loc[rows["is_yardstick"], "latency_ratio"].dropna().tolist()
-    if not ratios:
-        return None
-    mean, low, high = statistics.geometric_mean(ratios), min(ratios), max(ratios)
-    return (
-        f"the references, torch's own layers, took {mean:.3f} times as long in NEW ({low:.3f} to {high:.3f} over "
-        f"{len(ratios)} rows): that is the machine. Relative times do not hold it"
-    )
-
-
-def _notes(rows: pd.DataFrame, differences: Sequence[Difference], fail_above: float) -> list[str]:
-    notes = []
-    if any(each.is_serious for each in differences):
-        fields = ", ".join(each.field for each in differences if each.is_serious)
-        notes.append(f"made in spite of a difference in {fields}: what changed may be that, and not the layer")
-    untold = [each.field for each in differences if each.field in SERIOUS and not each.is_serious]
-    if untold:
-        notes.append(f"one side does not tell its {', '.join(untold)}: whether that is the same nobody knows")
-    edited = rows.loc[rows["source_changed"].fillna(False), "contender"].unique().tolist()
-    if edited:
-        notes.append(f"not of the same source in BASE and NEW: {', '.join(short_names(edited).values())}")
-    judged = rows[~rows["is_yardstick"]]
-    num_provisional = int(judged["verdict"].eq("provisional").sum())
-    if num_provisional:
-        notes.append(
-            f"{num_provisional} of {len(judged)} rows are provisional, so their time cannot fail: measure with "
-            "--replicates 5 at least, 8 to publish"
-        )
-    widths = (rows["change_high_percent"] - rows["change_low_percent"])[rows["measure"].eq("relative")].dropna() / 2
-    if len(widths) and float(widths.median()) > 100 * fail_above:
-        notes.append(
-            f"half of the intervals reach more than {float(widths.median()):.1f} % either way, so a slow-down of "
-            f"{fail_above:.1%} would mostly pass unseen: more replicates, a longer --time-budget or a quieter machine"
-        )
-    return notes

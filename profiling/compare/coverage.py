@@ -104,7 +104,9 @@ def _named(what: str, only: set[tuple[str, ...]]) -> str:
 
 def _unfinished(base: Side, new: Side) -> list[str]:
     return [
-        f"{side} is {run.state}: {run.progress.done} of {run.progress.total} steps are measured"
-        for side, run in (("BASE", base.run), ("NEW", new.run))
-        if run is not None and run.state != "finished"
+        f"{name if not side.several else f'{each.label} of {name}'} is {each.run.state}: "
+        f"{each.run.progress.done} of {each.run.progress.total} steps are measured"
+        for name, side in (("BASE", base), ("NEW", new))
+        for each in side.each
+        if each.run is not None and each.run.state != "finished"
     ]

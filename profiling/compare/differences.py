@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -41,26 +42,34 @@ class Difference:
 
     @property
     def sentence(self) -> str:
-        """What it is on either side."""
+        """What it is on either side; several where a side's runs differ."""
         base, new = ("not told" if value is None else value for value in (self.base, self.new))
         return f"{self.field}: {base} in BASE, {new} in NEW"
 
 
 def find_differences(base: Side, new: Side) -> tuple[Difference, ...]:
     """The fields in which the sides differ, the serious ones first."""
-    found = [Difference(field, _of_rows(base.table, field), _of_rows(new.table, field)) for field in _OF_ROWS]
-    if base.run is not None and new.run is not None:
+    found = [Difference(field, *(_told(_of_rows(side, field)) for side in (base, new))) for field in _OF_ROWS]
+    runs = [[each.run for each in side.each if each.run is not None] for side in (base, new)]
+    if base.has_replicates and new.has_replicates:
         # The same kind of processor in another machine.
-        hosts = [run.host or None for run in (base.run, new.run)]
-        found.append(Difference(_MACHINE, *hosts))
-        environments = base.run.environment, new.run.environment
-        found += [Difference(field, *(_text(each.get(field)) for each in environments)) for field in _OF_RUNS]
-    return tuple(each for each in found if each.base != each.new)
+        found.append(Difference(_MACHINE, *(_told([run.host or None for run in each]) for each in runs)))
+        found += [
+            Difference(field, *(_told([_text(run.environment.get(field)) for run in each]) for each in runs))
+            for field in _OF_RUNS
+        ]
+    # Runs of one side that were not measured alike are as bad, also where both sides are mixed alike.
+    mixed = {field for field in SERIOUS for side in (base, new) if side.several and len(set(_of_rows(side, field))) > 1}
+    return tuple(each for each in found if each.base != each.new or each.field in mixed)
 
 
-def _of_rows(table: pd.DataFrame, field: str) -> str | None:
-    values = [_text(value) for value in table[field].dropna().unique().tolist()]
-    return ", ".join(sorted(value for value in values if value)) or None
+def _of_rows(side: Side, field: str) -> list[str | None]:
+    values = pd.concat([each.table[field] for each in side.each], ignore_index=True).dropna().unique()
+    return [_text(value) for value in values.tolist()]
+
+
+def _told(values: Sequence[str | None]) -> str | None:
+    return ", ".join(sorted({value for value in values if value})) or None
 
 
 def _text(value: Any) -> str | None:

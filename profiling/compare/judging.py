@@ -16,6 +16,7 @@ import math
 from profiling.joining import FAILED
 from profiling.ratios import SMALLEST_CLAIM, Joined
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
+from profiling.wording import as_percent
 
 _LARGEST_LOG = 700.0
 
@@ -87,12 +88,17 @@ def time_verdict(change: Change) -> tuple[str, str]:
         return "unsure", _untold(change)
     interval = f"the {change.measure} time became {found.low:.3f} to {found.high:.3f} times what it was"
     if found.lies_outside(change.margin):
-        return ("slower" if change.log > 0 else "faster"), f"{interval}, wholly outside of 1 ± {change.margin:.1%}"
+        return (
+            "slower" if change.log > 0 else "faster"
+        ), f"{interval}, wholly outside of 1 ± {as_percent(change.margin)}"
     if found.lies_within(SMALLEST_CLAIM) and change.margin == SMALLEST_CLAIM:
-        return "same", f"{interval}, wholly within 1 ± {SMALLEST_CLAIM:.0%}"
+        return "same", f"{interval}, wholly within 1 ± {as_percent(SMALLEST_CLAIM)}"
     if change.margin > SMALLEST_CLAIM:
-        return "unsure", f"{interval}, not clear of 1 ± {change.margin:.1%}, which is noise: {_noise_of(change)}"
-    return "unsure", f"{interval}, across the edge of 1 ± {change.margin:.0%}: more replicates make it narrower"
+        return (
+            "unsure",
+            f"{interval}, not clear of 1 ± {as_percent(change.margin)}, which is noise: {_noise_of(change)}",
+        )
+    return "unsure", f"{interval}, across the edge of 1 ± {as_percent(change.margin)}: more replicates make it narrower"
 
 
 def is_time_regression(change: Change, fail_above: float) -> bool:
@@ -121,7 +127,10 @@ def _exp(log: float) -> float:
 
 def _verdict_of_yardstick(found: Joined) -> tuple[str, str]:
     if found.lies_within(SMALLEST_CLAIM):
-        return "same", f"the yardstick itself: it took {found.speedup:.3f} times as long, within 1 ± 2%"
+        return (
+            "same",
+            f"the yardstick itself: it took {found.speedup:.3f} times as long, within 1 ± {as_percent(SMALLEST_CLAIM)}",
+        )
     return "unsure", (
         f"the yardstick itself: that it took {found.speedup:.3f} times as long says that the machine changed, "
         "and nothing of a layer"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from profiling.columns import Column
 from profiling.compare.columns import COMPARED_COLUMNS
 from profiling.compare.judging import Change, is_time_regression, joint_noise, time_verdict, uncounted
+from profiling.compare.run_to_run import Floats, RunToRun, run_to_run
 from profiling.compare.sides import SAME_WORK, Side
-from profiling.compare.spreads import Floats, change_half_widths, corrected_level
+from profiling.compare.spreads import corrected_level
+from profiling.compare.times import Mask, Times, changes, changes_of_medians, floats_of, spreads_at
 from profiling.ratios import stray
 from profiling.typed_columns import typed
 
@@ -23,24 +23,18 @@ BYTES_PER_MIB = 2**20
 
 # Of BASE and of NEW.
 Pair = tuple[str | None, str | None]
-Mask = npt.NDArray[np.bool_]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Times:
-    """Changes of one measure of time, row by row: logarithms of NEW / BASE, and half the widths of their intervals."""
+def compare_rows(base: Side, new: Side, *, fail_above: float) -> tuple[pd.DataFrame, RunToRun]:
+    """The rows that both sides hold, in the order of NEW, with the columns of `COMPARED_COLUMNS`.
 
-    logs: Floats
-    halves: Floats
-    halves_all: Floats
-    numbers: tuple[Floats, Floats]
-
-
-def compare_rows(base: Side, new: Side, *, fail_above: float) -> pd.DataFrame:
-    """The rows that both sides hold, in the order of NEW, with the columns of `COMPARED_COLUMNS`."""
-    both = new.table.merge(base.table, how="inner", on=list(SAME_WORK), suffixes=("_new", "_base"))
+    Beside them what is known of the spread of relative times from run to run.
+    """
+    tables = [side.table.assign(place=np.arange(len(side.table))) for side in (base, new)]
+    both = tables[1].merge(tables[0], how="inner", on=list(SAME_WORK), suffixes=("_new", "_base"))
     statuses, checks = _texts(both, "status"), _texts(both, "check_verdict")
     references, sources = _texts(both, "reference"), _texts(both, "source_hash")
+    breaks = _texts(both, "broken")
     floors, peaks = _numbers(both, "noise_floor"), _numbers(both, "peak_memory_mib")
     is_measured = _mask(pair == ("ok", "ok") for pair in statuses)
     is_reference = _mask(pair == (None, None) for pair in references)
@@ -48,9 +42,15 @@ def compare_rows(base: Side, new: Side, *, fail_above: float) -> pd.DataFrame:
 
     is_judged = is_measured & ~is_reference & _mask(uncounted(*pair) is None for pair in checks)
     levels, level_all = _levels(both, is_judged)
-    relative = _times(both, "speedup", levels, level_all, is_there=is_measured & _mask(map(bool, shared)))
-    with_intervals = base.run is not None and new.run is not None
-    latency = _times(both, "latency", levels, level_all, is_there=is_measured, with_intervals=with_intervals)
+    pairs = {name: spreads_at(both, base, new, name) for name in ("speedup", "latency")}
+    has_both = is_measured & _mask(map(bool, shared))
+    spread = run_to_run(pairs["speedup"], has_both & is_judged)
+    relative = changes(pairs["speedup"], levels, level_all, spread, is_there=has_both, sign=-1.0)
+    if base.has_replicates and new.has_replicates:
+        machine_spread = run_to_run(pairs["latency"], is_measured)
+        latency = changes(pairs["latency"], levels, level_all, machine_spread, is_there=is_measured)
+    else:
+        latency = changes_of_medians(both, pairs["latency"], is_there=is_measured)
     machine = _machine_noise(both, latency, is_measured & is_reference)
 
     cells: list[dict[str, Any]] = []
@@ -59,15 +59,18 @@ def compare_rows(base: Side, new: Side, *, fail_above: float) -> pd.DataFrame:
         row = _judged(change, status, check, fail_above=fail_above) | _memory(*peaks[place])
         row |= {"source_changed": _differs(*sources[place]), "reference": shared[place]}
         row |= {"is_yardstick": bool(is_reference[place])}
-        said = _regressions(row, change, status, check, fail_above=fail_above)
-        cells.append(row | {"is_regression": bool(said), "regression": "; ".join(said) or None})
+        broken = _broken(status, check, breaks[place])
+        said = [*broken, *_regressions(row, change, fail_above=fail_above)]
+        row |= {"is_broken": bool(broken), "is_regression": bool(said), "regression": "; ".join(said) or None}
+        cells.append(row)
     found: dict[str, list[Any]] = {name: [row[name] for row in cells] for name in (cells[0] if cells else {})}
     found |= _ratios("latency", latency, sign=1.0) | _ratios("speedup", relative, sign=-1.0)
     # One bad replicate moves a mean by a lot, and the medians that are shown beside it not at all.
-    medians = [_floats(both, f"latency_median_ms_{side}") for side in ("base", "new")]
+    medians = [floats_of(both, f"latency_median_ms_{side}") for side in ("base", "new")]
     found["latency_ratio"] = np.where(is_measured, medians[1] / medians[0], np.nan).tolist()
     found |= {name: both[column].tolist() for name, column in _COPIED.items()}
-    return pd.DataFrame({column.name: _typed(found, column, len(both)) for column in COMPARED_COLUMNS})
+    rows = pd.DataFrame({column.name: _typed(found, column, len(both)) for column in COMPARED_COLUMNS})
+    return rows, spread
 
 
 _COPIED = {
@@ -84,27 +87,6 @@ def _levels(both: pd.DataFrame, is_judged: Mask) -> tuple[Floats, float]:
     work = [name for name in SAME_WORK if name != "contender"]
     at_point = pd.Series(is_judged).groupby([both[name] for name in work], dropna=False).transform("sum")
     return np.array([corrected_level(int(number)) for number in at_point]), corrected_level(int(is_judged.sum()))
-
-
-def _times(
-    both: pd.DataFrame, quantity: str, levels: Floats, level_all: float, *, is_there: Mask, with_intervals: bool = True
-) -> Times:
-    """The changes of time as `quantity` tells them; of medians, without intervals, where a side is a report."""
-    if with_intervals:
-        base, new = (_floats(both, f"{quantity}_mean_{side}") for side in ("base", "new"))
-    else:
-        base, new = (np.log(_floats(both, f"{quantity}_median_ms_{side}")) for side in ("base", "new"))
-    logs = np.where(is_there, base - new if quantity == "speedup" else new - base, np.nan)
-    numbers = _floats(both, f"{quantity}_number_base"), _floats(both, f"{quantity}_number_new")
-    errors = [
-        np.where(np.isfinite(logs), _floats(both, f"{quantity}_error_{side}"), np.nan) for side in ("base", "new")
-    ]
-    if not with_intervals:
-        errors = [np.full(len(both), np.nan)] * 2
-    halves = [
-        change_half_widths((errors[0], errors[1]), numbers, each) for each in (levels, np.full(len(both), level_all))
-    ]
-    return Times(logs=logs, halves=halves[0], halves_all=halves[1], numbers=numbers)
 
 
 def _machine_noise(both: pd.DataFrame, latency: Times, is_reference: Mask) -> float:
@@ -165,15 +147,21 @@ def _why_no_time(status: Pair) -> str:
     return f"not measured: {' and '.join(lost)}" if lost else "no time was kept"
 
 
-def _regressions(
-    row: dict[str, Any], change: Change | None, status: Pair, check: Pair, *, fail_above: float
-) -> list[str]:
-    """Why a row counts as a regression: lost, no longer right, slower, or in need of more memory."""
+def _broken(status: Pair, check: Pair, breaks: Pair) -> list[str]:
+    """What worked in BASE and no longer does in NEW: it was measured, in all replicates, and it was right."""
     said = []
     if status[0] == "ok" and status[1] != "ok":
         said.append(f"lost: {status[1]} in NEW")
+    elif status[0] == "ok" and breaks[0] is None and breaks[1] is not None:
+        said.append(f"breaks now and then: {breaks[1]} of NEW")
     if check[0] == "pass" and check[1] not in ("pass", None):
         said.append(f"its check said pass, and says {check[1]}")
+    return said
+
+
+def _regressions(row: dict[str, Any], change: Change | None, *, fail_above: float) -> list[str]:
+    """Why a row that works counts as a regression all the same: slower, or in need of more memory."""
+    said = []
     if change is not None and row["verdict"] == "slower" and is_time_regression(change, fail_above):
         said.append(f"slower by {row['change_percent']:.1f} %")
     grown = row["memory_change_percent"]
@@ -214,14 +202,9 @@ def _typed(found: dict[str, list[Any]], column: Column, length: int) -> Any:
     return typed([None if value is pd.NA else value for value in values], column.kind)
 
 
-def _floats(table: pd.DataFrame, name: str) -> Floats:
-    values: Floats = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
-    return values
-
-
 def _numbers(both: pd.DataFrame, name: str) -> list[tuple[float, float]]:
     """A column of BASE and of NEW, row by row; NaN where it is empty."""
-    base, new = (_floats(both, f"{name}_{side}").tolist() for side in ("base", "new"))
+    base, new = (floats_of(both, f"{name}_{side}").tolist() for side in ("base", "new"))
     return list(zip(base, new, strict=True))
 
 

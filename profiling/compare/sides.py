@@ -1,4 +1,7 @@
-"""One side of a comparison: a run's folder, the name of one under results/, or a report that `export` has written."""
+"""A run to be compared: its folder, the name of one under results/, or a report that `export` has written.
+
+A side of a comparison is one of them, or several of the same thing as `profiling.compare.pooling` puts them together.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from profiling.columns import REPORT_COLUMNS, STATUSES, WORKLOAD_COLUMNS, Column
+from profiling.compare.run_to_run import Runs
 from profiling.compare.spreads import error_of_interval, spreads_of_values
 from profiling.measured_rows import read_measurements
 from profiling.possible_values import without_impossible
@@ -38,11 +42,13 @@ class Side:
 
     Attributes:
         label: as it was given.
-        path: the folder or the file.
-        run: what `run.json` says; None for a report.
+        path: the folder or the file; of several the first.
+        run: what `run.json` says; None for a report. Of several the first.
         table: a row per workload × contender, as `load_run` gives it, and three columns for each of `speedup_` and
-            `latency_`: `mean`, `error` and `number` of the logarithms across replicates.
+            `latency_`: `mean`, `error` and `number` of the logarithms across replicates; and `broken`, what became of
+            replicates that could not be measured beside others that could, in words.
         problems: what of its files could not be read, in sentences.
+        several: the runs that it is made of, where these are more than one.
     """
 
     label: str
@@ -50,13 +56,40 @@ class Side:
     run: Run | None
     table: pd.DataFrame
     problems: tuple[str, ...] = ()
+    several: tuple[Side, ...] = ()
+
+    @property
+    def each(self) -> tuple[Side, ...]:
+        """The runs that it is made of, one by one."""
+        return self.several or (self,)
+
+    @property
+    def has_replicates(self) -> bool:
+        """Whether every time of every replicate is known, as of a folder; of a report only some are."""
+        return all(side.run is not None for side in self.each)
 
     @property
     def title(self) -> str:
         """Its label, and the run behind it where that is called otherwise."""
+        if self.several:
+            return ", ".join(side.title for side in self.several)
         ids = self.table["run_id"].dropna().unique().tolist()
         name = self.run.run_id if self.run is not None else ", ".join(ids[:3])
         return self.label if not name or name in self.label else f"{self.label} (run {name})"
+
+    def spreads(self, quantity: str) -> Runs:
+        """What its runs say of `speedup` or `latency`, by run and row of `table`."""
+        if not self.several:
+            return Runs(*(_floats(self.table, f"{quantity}_{name}")[None, :] for name in ("mean", "error", "number")))
+        found = [at_rows(side, self.table) for side in self.several]
+        return Runs(
+            *(np.array([_floats(each, f"{quantity}_{name}") for each in found]) for name in ("mean", "error", "number"))
+        )
+
+
+def at_rows(side: Side, table: pd.DataFrame) -> pd.DataFrame:
+    """What a run holds at the rows of another table, in their order; empty where it holds nothing of a row."""
+    return table[list(SAME_WORK)].merge(side.table, how="left", on=list(SAME_WORK))
 
 
 def read_side(given: str | Path, results: Path | None = None) -> Side:
@@ -85,7 +118,21 @@ def _run(label: str, folder: Path) -> Side:
     for prefix, column in (("speedup", "speedup"), ("latency", "latency_median_ms")):
         spreads = spreads_of_values(rows, column).add_prefix(f"{prefix}_")
         table = table.merge(spreads, how="left", left_on=["point", "contender"], right_index=True)
+    table = table.merge(_broken(rows), how="left", left_on=["point", "contender"], right_index=True)
     return Side(label=label, path=folder, run=run, table=_plain(table), problems=tuple(problems))
+
+
+def _broken(rows: pd.DataFrame) -> pd.DataFrame:
+    """What became of the other replicates of each row that was measured in some of them: `crashed in 2 of 5`."""
+    is_measured, place = rows["status"].eq("ok"), [rows["point"], rows["contender"]]
+    in_part = is_measured.groupby(place).transform("any") & ~is_measured
+    numbers = rows.groupby(["point", "contender"]).size()
+    lost = rows[in_part].groupby(["point", "contender"], sort=False)["status"].agg(["first", "size"])
+    told = [
+        f"{status} in {number} of {numbers[place]} replicates"
+        for place, status, number in lost.itertuples(index=True, name=None)
+    ]
+    return pd.DataFrame({"broken": pd.array(told, dtype="string")}, index=lost.index)
 
 
 def _report(label: str, path: Path) -> Side:
@@ -106,6 +153,7 @@ def _report(label: str, path: Path) -> Side:
     # As the export marks what a spreadsheet would take for a formula.
     for name in ("contender", "reference"):
         table[name] = table[name].map(_without_mark, na_action="ignore").astype("string")
+    table["broken"] = pd.array([pd.NA] * len(table), dtype="string")  # a report tells what was measured alone
     return Side(label=label, path=path, run=None, table=_plain(_with_joined_spreads(table)), problems=tuple(problems))
 
 

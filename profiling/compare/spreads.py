@@ -1,4 +1,4 @@
-"""What the replicates of one run say of a quantity, and the change between two runs with its interval.
+"""What the replicates of a run say of a quantity, and the change between two sides of it with its interval.
 
 Everything is in logarithms, so that twice and half cancel. A run gives its values replicate by replicate; a report
 gives their mean and interval, from which the same three figures come back, since the interval was reckoned from them.
@@ -7,14 +7,13 @@ gives their mean and interval, from which the same three figures come back, sinc
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from profiling.compare.run_to_run import UNKNOWN, Floats, Runs, RunToRun
 from profiling.intervals import LEVEL, t_quantile
-
-Floats = npt.NDArray[np.float64]
 
 
 def corrected_level(num_compared: int) -> float:
@@ -56,31 +55,52 @@ def error_of_interval(mean: float, low: float, high: float, number: int, num_com
     return (math.log(high) - math.log(low)) / 2 / t_quantile(corrected_level(num_compared), number - 1)
 
 
-def change_half_widths(errors: tuple[Floats, Floats], numbers: tuple[Floats, Floats], levels: Floats) -> Floats:
-    """Half the width of Welch's interval of the difference of two means, of logarithms, row by row.
+def change_half_widths(sides: tuple[Runs, Runs], levels: Floats, spread: RunToRun = UNKNOWN) -> Floats:
+    """Half the width of the interval of the difference of two sides' means, of logarithms, row by row.
 
-    The two runs may spread differently and have different numbers of replicates; the degrees of freedom are rounded
-    down. NaN where either spread is unknown.
+    With one run a side it is Welch's: the runs may spread differently and have different numbers of replicates, and the
+    degrees of freedom are rounded down. With more, what whole runs differ by is added to it: row by row as one more
+    variance, and what all rows of a run share as an interval of its own, at 95 % whatever the level of the rows, since
+    it is one quantity that they all have in common. NaN where a spread within a run is unknown.
 
     Args:
-        errors: the standard errors of both means.
-        numbers: the replicates behind each.
+        sides: what BASE and NEW say.
         levels: the level of each row's interval.
+        spread: what is known of the spread from run to run.
     """
     half = np.full(len(levels), np.nan)
-    for place in np.flatnonzero(np.isfinite(errors[0]) & np.isfinite(errors[1])):
-        first, second = float(errors[0][place]), float(errors[1][place])
-        freedom = _freedom(first, second, int(numbers[0][place]), int(numbers[1][place]))
-        half[place] = t_quantile(float(levels[place]), freedom) * math.hypot(first, second)
+    shares = 1 / np.maximum(sides[0].count, 1) + 1 / np.maximum(sides[1].count, 1)
+    for place, level in enumerate(levels.tolist()):
+        terms = [term for side in sides for term in _terms(side, place)]
+        if not terms or not all(math.isfinite(error) for error, _ in terms):
+            continue
+        share = float(shares[place])
+        if spread.freedom_rows:
+            terms.append((spread.of_rows * math.sqrt(share), spread.freedom_rows))
+        error = math.hypot(*(each for each, _ in terms))
+        shared = t_quantile(LEVEL, spread.freedom) * spread.of_runs * math.sqrt(share) if spread.freedom else 0.0
+        half[place] = math.hypot(t_quantile(level, _freedom(terms)) * error, shared)
     return half
 
 
-def _freedom(first: float, second: float, num_first: int, num_second: int) -> int:
-    """Welch and Satterthwaite's degrees of freedom, rounded down: never fewer than the smaller run has by itself."""
-    largest = max(first, second)
-    if largest == 0:  # nothing moved in either
-        return min(num_first, num_second) - 1
-    a, b = (first / largest) ** 2, (second / largest) ** 2
-    freedom = (a + b) ** 2 / (a * a / (num_first - 1) + b * b / (num_second - 1))
+def _terms(side: Runs, place: int) -> list[tuple[float, int]]:
+    """What each run adds to the standard error of the side's mean, with its degrees of freedom."""
+    held = [
+        (error, number)
+        for mean, error, number in zip(
+            side.means[:, place].tolist(), side.errors[:, place].tolist(), side.numbers[:, place].tolist(), strict=True
+        )
+        if math.isfinite(mean)
+    ]
+    return [(error / len(held), int(number) - 1) for error, number in held]
+
+
+def _freedom(terms: Sequence[tuple[float, int]]) -> int:
+    """Welch and Satterthwaite's degrees of freedom, rounded down: never fewer than the smallest term has by itself."""
+    largest = max(error for error, _ in terms)
+    if largest == 0:  # nothing moved anywhere
+        return min(freedom for _, freedom in terms)
+    squares = [((error / largest) ** 2, freedom) for error, freedom in terms]
+    freedom = math.fsum(each for each, _ in squares) ** 2 / math.fsum(each * each / free for each, free in squares)
     # Not below what rounding alone would take from a whole number.
     return max(1, math.floor(freedom + 1e-9))

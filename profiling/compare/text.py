@@ -11,8 +11,9 @@ from rich.text import Text
 
 from profiling.compare.columns import VERDICTS
 from profiling.compare.comparing import Comparison
+from profiling.compare.missing import Missing
 from profiling.units import format_mib, format_time
-from profiling.wording import cut_middle, one_line, short_names, workload_words
+from profiling.wording import as_percent, counted, cut_middle, one_line, short_names, workload_words
 
 MAX_ROWS = 20
 NAME_WIDTH = 28
@@ -61,34 +62,74 @@ def table_of(rows: Sequence[Row]) -> Table:
     return table
 
 
-def closing_lines(comparison: Comparison, num_left_out: int) -> Iterator[str]:
+def closing_lines(comparison: Comparison, num_left_out: int, *, require_all: bool = False) -> Iterator[str]:
     """What belongs under the table: counts, coverage, means, the machine, differences, notes and the answer."""
     if num_left_out:
-        yield f"... and {num_left_out:,} more rows, none of them worse: --json has all"
+        yield f"... and {counted(num_left_out, 'more row')}, none of them worse: --json has all"
     counts = ", ".join(f"{number:,} {verdict}" for verdict, number in comparison.verdicts.items() if number)
     yield f"time: {counts or 'no verdict'} (relative to the reference, unless marked *: latency alone)"
     yield from (f"coverage: {sentence}" for sentence in comparison.coverage)
     yield from (f"mean: {sentence}" for sentence in _means(comparison))
     if comparison.machine:
         yield f"machine: {comparison.machine}"
+    yield f"run to run: {comparison.run_to_run.sentence(comparison.num_runs)}"
     yield from (f"differs: {each.sentence}" for each in comparison.differences)
     yield from (f"note: {note}" for note in comparison.notes)
-    yield _answer(comparison)
+    yield from (f"BROKEN: {sentence}" for sentence in broken_sentences(comparison))
+    yield from (f"{_missing_mark(each)}: {each.sentence}" for each in comparison.missing)
+    yield answer_of(comparison, require_all=require_all)
 
 
-def _answer(comparison: Comparison) -> str:
-    number = len(comparison.regressions)
+def answer_of(comparison: Comparison, *, require_all: bool = False) -> str:
+    """The answer in one line.
+
+    Args:
+        comparison: what was found.
+        require_all: whether it is no as well where NEW was not asked for all that BASE measured.
+    """
+    number, num_broken, missing = len(comparison.regressions), len(comparison.broken), comparison.missing
     if number:
-        return f"REGRESSION in {number:,} of {len(comparison.rows):,} rows"
+        worse = f", {num_broken:,} of which worked in BASE and no longer {_verb(num_broken)}" if num_broken else ""
+        return f"REGRESSION in {number:,} of {counted(len(comparison.rows), 'row')}{worse}"
+    if comparison.is_failure(require_all=require_all):
+        lacking = sum(each.num_shapes for each in missing if each.is_failure or require_all)
+        return f"INCOMPLETE: {counted(lacking, 'row')} of BASE {'is' if lacking == 1 else 'are'} missing in NEW"
     scope = ", as far as there are verdicts" if comparison.verdicts["provisional"] else ""
-    return f"OK{scope}: no regression beyond noise and above {100 * comparison.fail_above:.3g} %"
+    lacking = sum(each.num_shapes for each in missing)
+    rest = f"; {counted(lacking, 'row')} of BASE not compared" if lacking else ""
+    return f"OK{scope}: no regression beyond noise and above {as_percent(comparison.fail_above)}{rest}"
+
+
+def broken_sentences(comparison: Comparison) -> Iterator[str]:
+    """What worked in BASE and no longer does in NEW, contender by contender."""
+    names = short_names(comparison.rows["contender"].tolist())
+    for contender, group in comparison.broken.groupby("contender", sort=False):
+        whys = list(dict.fromkeys(why for text in group["regression"] for why in text.split("; ") if _is_break(why)))
+        told = f"{'; '.join(whys[:3])}{'; …' if len(whys) > 3 else ''}"
+        yield f"{names[str(contender)]} worked in BASE at {counted(len(group), 'shape')} and no longer does: {told}"
+
+
+def _is_break(why: str) -> bool:
+    return not why.startswith(("slower by ", "needs "))
+
+
+def _verb(number: int) -> str:
+    return "does" if number == 1 else "do"
+
+
+def _missing_mark(missing: Missing) -> str:
+    if missing.is_failure:
+        return "MISSING"
+    return "NOT YET" if missing.state == "running" else "NOT COMPARED"
 
 
 def _means(comparison: Comparison) -> Iterator[str]:
     names = short_names([each.contender for each in comparison.geomeans])
     for contender, group in itertools.groupby(comparison.geomeans, key=lambda each: each.contender):
-        told = [f"{each.measure} {100 * (each.ratio - 1):+.1f} % over {each.num_shapes:,}" for each in group]
-        yield f"{names[contender]}: {', '.join(told)} shapes"
+        told = [
+            f"{each.measure} {100 * (each.ratio - 1):+.1f} % over {counted(each.num_shapes, 'shape')}" for each in group
+        ]
+        yield f"{names[contender]}: {', '.join(told)}"
 
 
 def _verdict(row: Row) -> Text:
