@@ -6,11 +6,17 @@ cannot lock a folder: there it holds nobody off, and what `run.json` says of the
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from profiling.runs import RunError
 from profiling.safe_files import reason_of
+
+# How often one who waits for a turn looks whether it has come.
+_STEP_S = 0.01
 
 
 class FolderLock:
@@ -52,6 +58,33 @@ class FolderLock:
                 self._folder.rmdir()
             except OSError:  # it holds something: a run
                 return
+
+
+@contextlib.contextmanager
+def turn_in(folder: Path, most_s: float) -> Iterator[None]:
+    """Holds a folder's lock while a small change is made: whoever else makes one waits, be it a thread or a process.
+
+    Args:
+        folder: the folder; where it cannot be locked, nobody waits.
+        most_s: seconds after which it is given up.
+
+    Raises:
+        RunError: the folder's lock was held by others all the while.
+    """
+    descriptor, deadline = None, time.monotonic() + most_s
+    while True:
+        try:
+            descriptor = _lock(folder)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise RunError(f"{folder} is held by another process for {most_s:g} s: try again later") from None
+        time.sleep(_STEP_S)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def is_free(folder: Path) -> bool:

@@ -7,10 +7,14 @@ import json
 import os
 from pathlib import Path
 
+from profiling.folder_lock import turn_in
 from profiling.quoted import quoted
 from profiling.run_names import NOTES_FILE, folders_named, name_fault, note_fault, read_notes
 from profiling.runs import RUN_FILE, RunError
 from profiling.safe_files import write_aside
+
+# Names are told apart within a results folder, and name and note share a file: so one at a time is written.
+MOST_WAIT_S = 5.0
 
 
 class NoteRefused(RunError):
@@ -20,6 +24,8 @@ class NoteRefused(RunError):
 def name_run(folder: Path, name: str) -> None:
     """Gives the run in a folder a name, by which it is found as by its id; an empty one takes the name away.
 
+    Of two at once, from two tabs or two programs, one waits for the other, and neither is lost.
+
     Raises:
         NoteRefused: the text can be no name, or another run beside it has that name or id.
         RunError: there is no run, or the name cannot be written.
@@ -27,12 +33,10 @@ def name_run(folder: Path, name: str) -> None:
     name = name.strip()
     if name:
         _refuse(name_fault(name))
-        others = [each.name for each in folders_named(name, folder.parent) if each.name != folder.name]
-        if (folder.parent / name).exists() and name != folder.name:
-            others.append(name)
-        if others:
-            raise NoteRefused(f"name must be that of one run alone, and {quoted(name)} is what {others[0]} is called")
-    _write(folder, name=name)
+    with turn_in(folder.parent, MOST_WAIT_S):
+        if name:
+            _require_unique(folder, name)
+        _write(folder, name=name)
 
 
 def note_run(folder: Path, note: str) -> None:
@@ -43,7 +47,16 @@ def note_run(folder: Path, note: str) -> None:
         RunError: there is no run, or the note cannot be written.
     """
     _refuse(note_fault(note))
-    _write(folder, note=note.strip())
+    with turn_in(folder.parent, MOST_WAIT_S):
+        _write(folder, note=note.strip())
+
+
+def _require_unique(folder: Path, name: str) -> None:
+    others = [each.name for each in folders_named(name, folder.parent) if each.name != folder.name]
+    if (folder.parent / name).exists() and name != folder.name:
+        others.append(name)
+    if others:
+        raise NoteRefused(f"name must be that of one run alone, and {quoted(name)} is what {others[0]} is called")
 
 
 def _write(folder: Path, **changes: str) -> None:

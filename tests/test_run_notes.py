@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -11,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_up_runs import make_row, write_run
 
-from profiling import run_deletion
-from profiling.folder_lock import FolderLock
+from profiling import run_deletion, run_notes
+from profiling.folder_lock import FolderLock, turn_in
 from profiling.run_deletion import ASIDE, delete_run, find_deletable
 from profiling.run_list import list_runs
 from profiling.run_names import MAX_NAME, MAX_NOTE, NOTES_FILE, Notes, name_fault, note_fault, read_notes
@@ -143,6 +145,56 @@ def test_notes_that_lead_elsewhere_are_not_read(results: Path) -> None:
     (results / "one" / NOTES_FILE).unlink()
     os.mkfifo(results / "one" / NOTES_FILE)
     assert read_notes(results / "one").problem == f"{NOTES_FILE} is no file"
+
+
+@pytest.mark.usefixtures("unsynced")
+def test_a_name_and_a_note_that_are_written_at_once_are_both_kept(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, noting = run_notes.write_aside, []
+
+    def meanwhile(path: Path, text: str) -> None:
+        if not noting:  # the other has read the notes as they are now, unless it waits
+            noting.append(threading.Thread(target=note_run, args=(results / "one", "kept")))
+            noting[0].start()
+            time.sleep(0.05)
+        real(path, text)
+
+    monkeypatch.setattr(run_notes, "write_aside", meanwhile)
+    name_run(results / "one", "mine")
+    noting[0].join(20)
+    assert read_notes(results / "one") == Notes("mine", "kept")
+
+
+def test_two_runs_do_not_get_one_name_at_once(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, refused, other = run_notes.write_aside, [], []
+
+    def name_the_other() -> None:
+        try:
+            name_run(results / "two", "mine")
+        except NoteRefused as error:
+            refused.append(error)
+
+    def meanwhile(path: Path, text: str) -> None:
+        if not other:
+            other.append(threading.Thread(target=name_the_other))
+            other[0].start()
+            time.sleep(0.05)
+        real(path, text)
+
+    monkeypatch.setattr(run_notes, "write_aside", meanwhile)
+    name_run(results / "one", "mine")
+    other[0].join(20)
+    assert len(refused) == 1
+    assert read_notes(results / "two").name is None
+
+
+def test_who_waits_for_ever_is_told(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_notes, "MOST_WAIT_S", 0.03)
+    with turn_in(results, 1), pytest.raises(RunError, match=r"is held by another process for 0\.03 s"):
+        note_run(results / "one", "never written")
+    note_run(results / "one", "written")
+    assert read_notes(results / "one").note == "written"
 
 
 def test_what_holds_no_run_is_not_named(tmp_path: Path) -> None:
