@@ -163,12 +163,20 @@ def _held(view: View) -> str:
 
 def _show_map(run: Run, table: pd.DataFrame, facts: Facts, view: View) -> None:
     axes, num_maps = values_of(run), len(facts.headlines)
-    figure = speedup_map(table, view.x, axes)
-    st.plotly_chart(figure, key="chart_map", config=CHART_CONFIG, alt=takeaway.of_map(facts.headlines))
-    if dense_map.is_needed(axes, view.x, num_maps):
-        st.caption(f"{dense_map.left_out(axes, view.x, num_maps)} {DENSE_MAP_CAPTION}")
-        return
-    st.caption(MAP_CAPTION)
+    figure, key = speedup_map(table, view.x, axes), "chart_map"
+    st.plotly_chart(
+        figure,
+        key=key,
+        config=CHART_CONFIG,
+        alt=takeaway.of_map(facts.headlines),
+        on_select=functools.partial(sample_panel.open_clicked, run, key, SAMPLES_TAB),
+        selection_mode="points",
+    )
+    is_dense = dense_map.is_needed(axes, view.x, num_maps)
+    told = [dense_map.left_out(axes, view.x, num_maps), DENSE_MAP_CAPTION] if is_dense else [MAP_CAPTION]
+    if not is_dense or dense_map.is_clickable(axes, view.x, num_maps):
+        told.append("A click on a cell opens the samples of its point.")
+    st.caption(" ".join(filter(None, told)))
 
 
 def _show_unmeasured(facts: Facts) -> None:

@@ -200,8 +200,8 @@ def test_a_layer_of_another_design_has_a_speedup_that_is_marked_and_not_called_b
     assert "≠ not comparable at 5 of 5 (weights have no counterpart): timed with its own weights" in told
     assert "check" not in told
     assert ":red[" not in told
-    cells = next(trace for trace in speedup_map(other, "seq_len", values_of(run)).data if isinstance(trace, go.Heatmap))
-    assert cells.text[1][2] == "≠ 4.00×?"
+    maps = [trace for trace in speedup_map(other, "seq_len", values_of(run)).data if isinstance(trace, go.Heatmap)]
+    assert maps[1].text[1][2] == "≠ 4.00×?"
     line = lines(draw(run, other, SPEEDUP), "custom")[0]
     assert UNRELIABLE not in line.marker.color
     assert "timed with its own weights" in line.text[0]
@@ -216,7 +216,7 @@ def test_points_without_numbers_are_counted_with_their_reason(table):
 
 def test_the_map_is_log2_of_the_speedup_and_leaves_out_what_does_not_count(run, table):
     figure = speedup_map(table, "seq_len", values_of(run))
-    cells = next(trace for trace in figure.data if isinstance(trace, go.Heatmap))
+    cells = [trace for trace in figure.data if isinstance(trace, go.Heatmap)][1]  # all are provisional
     assert list(cells.x) == ["3", "5", "7"]
     assert list(cells.y) == ["heads 1", "heads 11"]
     assert cells.z[1][2] == pytest.approx(2.0)

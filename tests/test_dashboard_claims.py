@@ -13,8 +13,9 @@ from profiling.charts.axes import View, panel_values, values_of
 from profiling.charts.formatting import percent
 from profiling.charts.headline_text import SPEED_RULES, claim_help, headline_caption
 from profiling.charts.lines import line_chart
+from profiling.charts.map_colors import NO_CLAIM_CELL
 from profiling.charts.metrics import SPEEDUP
-from profiling.charts.speedup_map import NO_CLAIM_CELL, speedup_map
+from profiling.charts.speedup_map import speedup_map
 from profiling.charts.summary import SPEED_VERDICTS, headlines
 from profiling.settings import SweepSettings
 from profiling.table import load_run
@@ -131,19 +132,62 @@ def test_with_one_replicate_the_caption_says_that_there_is_no_interval(tmp_path)
     assert claim_text.caption(table.head(0)) == ""
 
 
-def test_the_map_is_grey_where_nothing_differs_and_marks_what_is_provisional(run, table):
-    maps = [trace for trace in speedup_map(table, "seq_len", values_of(run)).data if isinstance(trace, go.Heatmap)]
-    colored, grey = maps
-    assert list(colored.text[0]) == ["1.20×", "", "", "1.20×?"]
+def maps_of(figure):
+    return [trace for trace in figure.data if isinstance(trace, go.Heatmap)]
+
+
+def test_the_map_has_its_full_colours_only_where_a_difference_is_claimed(run, table):
+    figure = speedup_map(table, "seq_len", values_of(run))
+    claimed, provisional, grey = maps_of(figure)
+    assert list(claimed.text[0]) == ["1.20×", "", "", ""]
+    assert list(provisional.text[0]) == ["", "", "", "1.20×?"]
     assert list(grey.text[0]) == ["", "1.20×=", "1.20×", ""]
-    assert [value is None for value in colored.z[0]] == [False, True, True, False]
-    assert [value is None for value in grey.z[0]] == [True, False, False, True]
+    for trace in (claimed, provisional, grey):
+        assert [value is not None for value in trace.z[0]] == [text != "" for text in trace.text[0]]
+    assert (claimed.coloraxis, provisional.coloraxis, grey.coloraxis) == ("coloraxis", "coloraxis2", None)
     assert {color for _, color in grey.colorscale} == {NO_CLAIM_CELL}
 
 
-def test_the_map_tells_what_a_cell_rests_on(run, table):
-    cells = speedup_map(table, "seq_len", values_of(run)).data[0]
-    assert cells.customdata[0][0].startswith("1.20× over official<br>95 % interval [1.10×, 1.50×]<br>faster: ")
+def chroma(color: str) -> int:
+    """How far a colour is from grey: the difference of its strongest and weakest part."""
+    parts = [int(color[at : at + 2], 16) for at in (1, 3, 5)]
+    return max(parts) - min(parts)
+
+
+def test_provisional_cells_have_the_claimed_colours_greyed_to_less_than_half(run, table):
+    layout = speedup_map(table, "seq_len", values_of(run)).layout
+    assert (layout.coloraxis2.cmin, layout.coloraxis2.cmax) == (layout.coloraxis.cmin, layout.coloraxis.cmax)
+    for (at, full), (beside, greyed) in zip(layout.coloraxis.colorscale, layout.coloraxis2.colorscale, strict=True):
+        assert at == beside
+        assert chroma(greyed) <= 0.45 * chroma(full)
+
+
+def test_the_map_has_a_legend_of_the_kinds_of_cells_that_are_there(run, table):
+    legend = [trace.name for trace in speedup_map(table, "seq_len", values_of(run)).data if trace.showlegend]
+    assert legend == ["faster", "slower", "provisional: faster?", "provisional: slower?", "same or unsure"]
+    unclear = table.assign(speed_verdict=table["speed_verdict"].where(table["speed_verdict"].isna(), "unsure"))
+    drawn = speedup_map(unclear, "seq_len", values_of(run)).data
+    assert [trace.name for trace in drawn if trace.showlegend] == ["same or unsure"]
+
+
+def test_a_row_without_a_verdict_is_not_drawn_as_a_claim(run, table):
+    figure = speedup_map(
+        table.assign(speed_verdict=table["speed_verdict"].mask(table["point"] == 1)), "seq_len", values_of(run)
+    )
+    claimed, provisional, _ = maps_of(figure)
+    assert [value is not None for value in claimed.z[0]] == [False] * 4
+    assert list(provisional.text[0]) == ["1.20×?", "", "", "1.20×?"]
+
+
+def test_every_cell_tells_what_it_rests_on_and_leads_to_its_point(run, table):
+    cells = next(trace for trace in speedup_map(table, "seq_len", values_of(run)).data if trace.name == "cells")
+    assert list(cells.x) == ["3", "5", "7", "11"]
+    assert list(cells.customdata) == [1, 2, 3, 4]
+    assert cells.hovertext[0].startswith("1.20× over official<br>95 % interval [1.10×, 1.50×]<br>faster: ")
+    assert "provisional" in cells.hovertext[3]
+    unmeasured = speedup_map(table[table["point"] != 2], "seq_len", values_of(run)).data
+    cells = next(trace for trace in unmeasured if trace.name == "cells")
+    assert (cells.hovertext[1], list(cells.customdata)) == ("not measured yet", [1, None, 3, 4])
 
 
 def test_three_per_cent_look_pale(run, table):

@@ -19,6 +19,7 @@ from profiling.charts.axes import View, values_of
 from profiling.charts.dense_lines import UNCOUNTED
 from profiling.charts.density import MAX_PANELS, MOST_LINES, MOST_POINTS, fitting, plan
 from profiling.charts.lines import line_chart
+from profiling.charts.map_colors import NO_CLAIM_CELL, UNCOUNTED_CELL
 from profiling.charts.metrics import LATENCY, SPEEDUP
 from profiling.charts.speedup_map import speedup_map
 from profiling.table import load_run
@@ -113,19 +114,21 @@ def test_panels_are_made_of_the_axes_that_fit_and_of_no_others():
     assert fitting(axes | {"seq_len": range(2_000)}, "seq_len", "contender", ["batch_size"]) == ()
 
 
-def test_a_map_of_many_points_is_an_image_with_every_speedup_in_its_place(drawn):
+def dense(drawn, verdicts=None) -> go.Figure:
     run, table = drawn
-    axes = values_of(run)
-    assert dense_map.is_needed({**axes, "batch_size": range(3)}, "seq_len", 2)
-    figure = dense_map.draw(
-        table[table["reference"].notna()],
-        "seq_len",
-        axes,
-        ["batch_size", "num_heads"],
-        {"custom": "custom over official"},
-    )
-    colored = figure.data[0]
-    assert list(colored.y) == [
+    compared = table[table["reference"].notna()]
+    if verdicts:
+        compared = compared.assign(speed_verdict=compared["point"].map(verdicts).fillna("provisional"))
+    axes, titles = values_of(run), {"custom": "custom over official"}
+    return dense_map.draw(compared, "seq_len", axes, ["batch_size", "num_heads"], titles)
+
+
+def test_a_map_of_many_points_is_an_image_with_every_speedup_in_its_place(drawn):
+    table = drawn[1]
+    assert dense_map.is_needed({**values_of(drawn[0]), "batch_size": range(3)}, "seq_len", 2)
+    figure = dense(drawn)
+    claimed, provisional, uncounted = (trace for trace in figure.data if isinstance(trace, go.Heatmap))
+    assert list(provisional.y) == [
         "batch size 1 · heads 1",
         "batch size 1 · heads 2",
         "batch size 2 · heads 1",
@@ -134,13 +137,41 @@ def test_a_map_of_many_points_is_an_image_with_every_speedup_in_its_place(drawn)
     by_place = table[table["contender"] == "custom"].set_index(["batch_size", "num_heads", "seq_len"])["speedup"]
     for place, speedup in by_place.dropna().items():
         batch_size, num_heads, seq_len = place
-        cell = colored.customdata[(batch_size - 1) * 2 + (num_heads - 1)][seq_len // 16 - 1]
+        cell = provisional.z[(batch_size - 1) * 2 + (num_heads - 1)][seq_len // 16 - 1]
         if speedup == pytest.approx(3.0, rel=1e-9):  # it fails the check
             assert math.isnan(cell)
         else:
-            assert cell == pytest.approx(speedup, rel=1e-6)
-    uncounted = figure.data[-1]
+            assert cell == pytest.approx(math.log2(speedup), abs=1e-6)
+    assert np.isnan(np.array(claimed.z)).all()
     assert int(np.sum(~np.isnan(np.array(uncounted.z)))) == 2
+
+
+def test_a_map_of_many_points_has_its_full_colours_only_where_a_difference_is_claimed(drawn):
+    figure = dense(drawn, {1: "faster", 2: "same", 4: "unsure"})
+    maps = {trace.coloraxis or trace.colorscale[0][1]: trace for trace in figure.data if isinstance(trace, go.Heatmap)}
+    number = {kind: int(np.sum(~np.isnan(np.array(trace.z)))) for kind, trace in maps.items()}
+    assert number == {"coloraxis": 1, "coloraxis2": LENGTHS * 4 - 5, NO_CLAIM_CELL: 2, UNCOUNTED_CELL: 2}
+    cells = next(trace for trace in figure.data if trace.name == "cells")
+    assert cells.hovertext[1].endswith("×, same or unsure")
+    assert cells.hovertext[2] == "4.00×, provisional"
+    assert cells.hovertext[4] == "no number that counts: the table says why"
+    assert "," not in cells.hovertext[0]
+
+
+def test_a_click_on_a_cell_of_many_leads_to_its_point_as_long_as_each_can_have_a_mark(drawn, monkeypatch):
+    table = drawn[1]
+    cells = next(trace for trace in dense(drawn).data if trace.name == "cells")
+    at = table[table["contender"] == "custom"].set_index("point")
+    for x, y, point in list(zip(cells.x, cells.y, cells.customdata, strict=True))[:: LENGTHS - 1]:
+        row = at.loc[point]
+        assert (x, y) == (str(row["seq_len"]), f"batch size {row['batch_size']} · heads {row['num_heads']}")
+    axes = values_of(drawn[0])
+    assert dense_map.is_clickable(axes, "seq_len", 1)
+    monkeypatch.setattr(dense_map, "MOST_TARGETS", LENGTHS * 4 - 1)
+    assert not dense_map.is_clickable(axes, "seq_len", 1)
+    alone = dense(drawn).data
+    assert not [trace for trace in alone if trace.name == "cells"]
+    uncounted = [trace for trace in alone if isinstance(trace, go.Heatmap)][-1]
     assert uncounted.hovertemplate.startswith("%{y}<br>%{x}<br>no number that counts")
 
 

@@ -18,13 +18,14 @@ PROVISIONAL = "provisional"
 # An interval whose ends are further apart leaves the chart, as it is not told at the command line.
 WIDEST_DRAWN = 100
 MAP_CAPTION = (
-    "Blue is faster than the reference, brown slower; the paler, the less. Grey cells claim nothing: same (=), or "
-    "unsure. A ? is provisional: too few replicates for a claim. A value in brackets fails the check and does not "
-    "count; one with ≠ is of another design, timed with its own weights."
+    "Blue is faster than the reference, brown slower; the paler, the less. Greyed colours, with a ?, are provisional: "
+    "too few replicates for a claim. Grey cells claim nothing: same (=), or unsure. A value in brackets fails the "
+    "check and does not count; one with ≠ is of another design, timed with its own weights."
 )
 DENSE_MAP_CAPTION = (
-    "Blue is faster than the reference, brown slower; the paler, the less. Light grey claims nothing: same, or unsure. "
-    "Dark grey has no number that counts. Point at a cell for its number."
+    "Blue is faster than the reference, brown slower; the paler, the less. Greyed colours are provisional: too few "
+    "replicates for a claim. Light grey claims nothing: same, or unsure. Dark grey has no number that counts. Point at "
+    "a cell for its number."
 )
 
 

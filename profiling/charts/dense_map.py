@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from profiling.charts.axes import CONTENDER, label
-from profiling.charts.claim_text import NO_CLAIMS
-from profiling.charts.formatting import axis_label, axis_value, chart_text
-from profiling.charts.map_colors import NO_CLAIM_CELL, bound_of, color_axis
+from profiling.charts.formatting import axis_label, axis_value, chart_text, ratio
+from profiling.charts.map_colors import UNCOUNTED_CELL, Claim, bound_of, claim_of, finish, look_of, one_color
+from profiling.charts.map_targets import HOVER_DISTANCE, MOST_TARGETS, targets
 from profiling.charts.metrics import counts_in_mean
 
 # Cells of all maps together whose numbers can be read in them, and those of which an image is made.
@@ -25,12 +26,18 @@ MOST_CELLS = 100_000
 MAP_HEIGHT = 420
 AXES_HEIGHT = 100
 TALLEST_ROW = 34
-UNCOUNTED_CELL = "#6b6b6b"
+# What is told of a cell without a speed-up that counts.
+UNCOUNTED = "no number that counts: the table says why"
 
 
 def is_needed(axes: Mapping[str, Sequence[Any]], x: str, num_maps: int) -> bool:
     """Whether the numbers of these points could not be read in their cells."""
     return num_maps * _num_rows(axes, x) * max(1, len(axes.get(x, ()))) > MOST_TEXTS
+
+
+def is_clickable(axes: Mapping[str, Sequence[Any]], x: str, num_maps: int) -> bool:
+    """Whether a click on a cell can lead to its point: in maps that are not too large for a mark in each."""
+    return num_maps * min(_num_rows(axes, x), _most_rows(axes, x, num_maps)) * len(axes.get(x, ())) <= MOST_TARGETS
 
 
 def left_out(axes: Mapping[str, Sequence[Any]], x: str, num_maps: int) -> str:
@@ -67,60 +74,94 @@ def draw(
         vertical_spacing=AXES_HEIGHT / (num_maps * (height + AXES_HEIGHT)) if num_maps > 1 else 0,
         subplot_titles=[chart_text(title, 100) for title in titles.values()],
     )
+    has_targets, has_uncounted = is_clickable(axes, x, num_maps), False
     for position, contender in enumerate(titles):
         own = compared[compared["contender"].eq(contender).fillna(False)]
-        for trace in _traces(own, x, axes, down, num_rows):
+        cells = _cells(own, x, axes, down, num_rows)
+        has_uncounted |= bool((~cells.counts).any())
+        for trace in _traces(cells, (num_rows, len(across)), is_silent=has_targets):
             figure.add_trace(trace.update(x=across, y=rows), position + 1, 1)
+        if has_targets:
+            figure.add_trace(_targets(cells, across, rows), position + 1, 1)
     figure.update_xaxes(type="category", showgrid=False, nticks=6)
     figure.update_xaxes(title={"text": axis_label(x), "standoff": 6}, row=num_maps, col=1)
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False, automargin=True, nticks=12)
     figure.update_annotations(font_size=13)
-    figure.update_layout(
-        height=num_maps * (height + AXES_HEIGHT) + 20,
-        margin={"l": 10, "r": 10, "t": 40, "b": 10},
-        coloraxis=color_axis(bound_of(compared)),
-        uirevision="kept",
-    )
+    if has_targets:
+        figure.update_layout(hoverdistance=HOVER_DISTANCE)
+    finish(figure, bound_of(compared), num_maps * (height + AXES_HEIGHT) + 20, has_uncounted=has_uncounted)
     return figure
 
 
-def _traces(
-    rows: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]], down: Sequence[str], num_rows: int
-) -> list[go.Heatmap]:
-    """Those that claim or are provisional, in colour; those that claim nothing; those without a number that counts."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Cells:
+    """The cells of one map, a place in each array a cell.
+
+    Attributes:
+        row: which row of the map it is in.
+        column: which column.
+        speedup: its number.
+        counts: whether that is a number that counts.
+        claim: what its verdict claims.
+        point: the number of its point.
+    """
+
+    row: Any
+    column: Any
+    speedup: Any
+    counts: Any
+    claim: Any
+    point: Any
+
+
+def _cells(rows: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]], down: Sequence[str], num_rows: int) -> _Cells:
     at_row, at_column = _places(rows, down, axes), _codes(rows[x], axes[x])
     speedup = rows["speedup"].to_numpy(dtype=float, na_value=math.nan)
     counts = (rows["status"].eq("ok") & counts_in_mean(rows)).fillna(False).to_numpy(dtype=bool) & (speedup > 0)
-    claims_nothing = rows["speed_verdict"].isin(NO_CLAIMS).fillna(False).to_numpy(dtype=bool)
+    verdicts = rows["speed_verdict"].astype(object)
+    claims = verdicts.map({verdict: claim_of(verdict) for verdict in verdicts.unique()}).to_numpy(dtype=object)
     is_placed = (at_row >= 0) & (at_row < num_rows) & (at_column >= 0)
+    return _Cells(
+        row=at_row[is_placed],
+        column=at_column[is_placed],
+        speedup=speedup[is_placed],
+        counts=counts[is_placed],
+        claim=claims[is_placed],
+        point=rows["point"].to_numpy(dtype=np.int64)[is_placed],
+    )
+
+
+def _traces(cells: _Cells, shape: tuple[int, int], *, is_silent: bool) -> list[go.Heatmap]:
+    """Those that claim and those that are provisional, in colours; what claims nothing; what has no number to count."""
+    kinds: list[tuple[Any, dict[str, Any], str | None]] = [(~cells.counts, one_color(UNCOUNTED_CELL), None)]
+    kinds[:0] = [(cells.counts & (cells.claim == claim), look_of(claim), claim.value) for claim in Claim]
     found = []
-    for is_kind, color in (
-        (counts & ~claims_nothing, None),
-        (counts & claims_nothing, NO_CLAIM_CELL),
-        (~counts, UNCOUNTED_CELL),
-    ):
-        chosen = is_kind & is_placed
-        if color is not None and not chosen.any():
+    for chosen, look, words in kinds:
+        if words != Claim.CLAIMED.value and not chosen.any():  # the first is the image, be it empty
             continue
-        ratios = np.full((num_rows, len(axes[x])), math.nan, dtype=np.float32)
-        ratios[at_row[chosen], at_column[chosen]] = np.where(counts, speedup, 1.0)[chosen]
-        found.append(_heatmap(ratios, color))
+        ratios = np.full(shape, math.nan, dtype=np.float32)
+        ratios[cells.row[chosen], cells.column[chosen]] = np.where(cells.counts, cells.speedup, 1.0)[chosen]
+        told = UNCOUNTED if words is None else f"%{{customdata:.2f}}×{words}"
+        said = {"hovertemplate": f"%{{y}}<br>%{{x}}<br>{told}<extra></extra>", "customdata": ratios}
+        heard = {"hoverinfo": "skip"} if is_silent else said
+        found.append(go.Heatmap(z=np.log2(ratios), hoverongaps=False, **heard, **look))
     return found
 
 
-def _heatmap(ratios: Any, color: str | None) -> go.Heatmap:
-    logs = np.log2(ratios)
-    if color is None:
-        look: dict[str, Any] = {"coloraxis": "coloraxis", "z": logs}
-    else:
-        look = {"colorscale": [[0, color], [1, color]], "showscale": False, "z": logs * 0}
-    told = {None: "%{customdata:.2f}×", NO_CLAIM_CELL: "%{customdata:.2f}×, same or unsure"}
-    what = told.get(color, "no number that counts: the table says why")
-    return go.Heatmap(
-        **look,
-        customdata=ratios,
-        hoverongaps=False,
-        hovertemplate=f"%{{y}}<br>%{{x}}<br>{what}<extra></extra>",
+def _targets(cells: _Cells, across: Sequence[str], rows: Sequence[str]) -> go.Scatter:
+    """A mark in every cell, also in those that are not measured yet: else the nearest would be another's."""
+    told = np.full((len(rows), len(across)), "not measured yet", dtype=object)
+    points = np.full((len(rows), len(across)), None, dtype=object)
+    told[cells.row, cells.column] = [
+        f"{ratio(float(speedup))}{claim.value}" if counts else UNCOUNTED
+        for speedup, claim, counts in zip(cells.speedup, cells.claim, cells.counts, strict=True)
+    ]
+    points[cells.row, cells.column] = cells.point.tolist()
+    return targets(
+        x=[*across] * len(rows),
+        y=[name for name in rows for _ in across],
+        told=told.ravel().tolist(),
+        points=points.ravel().tolist(),
     )
 
 

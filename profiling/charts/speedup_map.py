@@ -14,10 +14,11 @@ from plotly.subplots import make_subplots
 
 from profiling.charts import dense_map
 from profiling.charts.axes import CONTENDER, SIZES, label
-from profiling.charts.claim_text import NO_CLAIMS, PROVISIONAL, verdict_lines
+from profiling.charts.claim_text import PROVISIONAL, verdict_lines
 from profiling.charts.formatting import axis_label, axis_value, chart_lines, chart_text, ratio
 from profiling.charts.lines import select
-from profiling.charts.map_colors import NO_CLAIM_CELL, bound_of, color_axis
+from profiling.charts.map_colors import Claim, bound_of, claim_of, finish, look_of
+from profiling.charts.map_targets import HOVER_DISTANCE, targets
 from profiling.charts.metrics import NOT_COMPARABLE
 from profiling.charts.names import names_of
 from profiling.settings import reference_of
@@ -30,18 +31,19 @@ UNRELIABLE_CELL = "#9a9a9a"
 # The columns that a cell is made of.
 READ = (
     *("status", "status_reason", "reference", "speedup", "speedup_low", "speedup_high", "check_verdict"),
-    *("speed_verdict", "speed_verdict_reason", "noise_floor", "num_replicates"),
+    *("speed_verdict", "speed_verdict_reason", "noise_floor", "num_replicates", "point"),
 )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One point of a map: its colour value (None where a colour would claim too much), text and hover."""
+    """One point of a map: its hover, text and number; where it has a speed-up that counts, as log2, and its claim."""
 
     hover: str
     text: str = ""
+    point: int | None = None
     value: float | None = None
-    is_measured: bool = False
+    claim: Claim | None = None
 
 
 def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) -> go.Figure:
@@ -69,10 +71,17 @@ def speedup_map(table: pd.DataFrame, x: str, axes: Mapping[str, Sequence[Any]]) 
     for position, name in enumerate(contenders):
         found = _rows_by_place(select(compared, {CONTENDER: name}), [*down, x])
         cells = [[_cell(found.get((*where.values(), value))) for value in columns] for where in combinations]
-        figure.add_trace(_colored(cells, across, down_names), position + 1, 1)
-        figure.add_trace(_without_claim(cells, across, down_names), position + 1, 1)
+        there = {cell.claim for row in cells for cell in row}
+        for claim in Claim:
+            if claim is Claim.CLAIMED or claim in there:  # the first holds the place of cells that are still to come
+                figure.add_trace(_heatmap(cells, claim, across, down_names), position + 1, 1)
         figure.add_trace(_unreliable(cells, across, down_names), position + 1, 1)
-    _finish(figure, axis_label(x), across, down_names, bound_of(compared), num_maps)
+        figure.add_trace(_targets(cells, across, down_names), position + 1, 1)
+    _lay_out(figure, across, down_names)
+    # Under the last map alone: between two it would meet the title of the next.
+    figure.update_xaxes(title={"text": axis_label(x), "standoff": 6}, row=num_maps, col=1)
+    height = num_maps * (len(down_names) * ROW_HEIGHT + AXES_HEIGHT) + 20
+    finish(figure, bound_of(compared), height, has_uncounted=False)
     return figure
 
 
@@ -97,23 +106,27 @@ def _rows_by_place(rows: pd.DataFrame, axes: Sequence[str]) -> dict[tuple[Any, .
 def _cell(row: Mapping[Any, Any] | None) -> Cell:
     if row is None:
         return Cell(hover="not measured yet")
+    point = int(row["point"])
     if row["status"] != "ok":
         text = "OOM" if row["status"] == "oom" else chart_text(row["status"], 12)
-        return Cell(text=text, hover=_lines(row["status_reason"]) if pd.notna(row["status_reason"]) else text)
+        return Cell(
+            text=text, hover=_lines(row["status_reason"]) if pd.notna(row["status_reason"]) else text, point=point
+        )
     if pd.isna(row["speedup"]):
-        return Cell(text="–", hover=f"no speed-up: {chart_text(row['reference'])} was not measured here")
+        return Cell(text="–", hover=f"no speed-up: {chart_text(row['reference'])} was not measured here", point=point)
     speedup = float(row["speedup"])
     if row["check_verdict"] not in ("pass", NOT_COMPARABLE):
         verdict = "was not made" if pd.isna(row["check_verdict"]) else f"says {chart_text(row['check_verdict'])}"
-        return Cell(text=f"({ratio(speedup)})", hover=f"{ratio(speedup)}, which does not count: its check {verdict}")
+        hover = f"{ratio(speedup)}, which does not count: its check {verdict}"
+        return Cell(text=f"({ratio(speedup)})", hover=hover, point=point)
     told = [f"{ratio(speedup)} over {chart_text(row['reference'])}"]
     told += ["not comparable: timed with its own weights"] if row["check_verdict"] == NOT_COMPARABLE else []
-    claims_nothing = not pd.isna(row["speed_verdict"]) and row["speed_verdict"] in NO_CLAIMS
     return Cell(
         text=_text(row),
         hover="<br>".join([*told, *verdict_lines(row)]),
-        value=None if claims_nothing else math.log2(speedup),
-        is_measured=True,
+        point=point,
+        value=math.log2(speedup),
+        claim=claim_of(row["speed_verdict"]),
     )
 
 
@@ -123,78 +136,62 @@ def _lines(text: object) -> str:
 
 def _text(row: Mapping[Any, Any]) -> str:
     """`1.32×`; with `?` where nothing can be claimed yet, `=` where it is the same, `≠` for another design."""
-    verdict = "" if pd.isna(row["speed_verdict"]) else str(row["speed_verdict"])
+    verdict = PROVISIONAL if pd.isna(row["speed_verdict"]) else str(row["speed_verdict"])
     mark = {PROVISIONAL: "?", "same": "="}.get(verdict, "")
     return ("≠ " if row["check_verdict"] == NOT_COMPARABLE else "") + ratio(float(row["speedup"])) + mark
 
 
-def _colored(cells: list[list[Cell]], across: list[str], down: list[str]) -> go.Heatmap:
-    values = [[cell.value for cell in row] for row in cells]
-    return _heatmap(cells, values, across, down).update(coloraxis="coloraxis", hoverongaps=True)
-
-
-def _without_claim(cells: list[list[Cell]], across: list[str], down: list[str]) -> go.Heatmap:
-    """The cells that are the same or unsure, over the gaps that the coloured ones leave."""
-    values = [[0.0 if cell.is_measured and cell.value is None else None for cell in row] for row in cells]
-    grey = [[0, NO_CLAIM_CELL], [1, NO_CLAIM_CELL]]
-    return _heatmap(cells, values, across, down).update(
-        colorscale=grey, zmin=-1, zmax=1, showscale=False, hoverongaps=False
-    )
-
-
-def _heatmap(
-    cells: list[list[Cell]], values: list[list[float | None]], across: list[str], down: list[str]
-) -> go.Heatmap:
+def _heatmap(cells: list[list[Cell]], claim: Claim, across: list[str], down: list[str]) -> go.Heatmap:
+    """The cells of one kind, in their colours; the others are gaps."""
     return go.Heatmap(
         x=across,
         y=down,
-        z=values,
-        text=[
-            ["" if value is None else cell.text for cell, value in zip(*each, strict=True)]
-            for each in zip(cells, values, strict=True)
-        ],
-        customdata=[[cell.hover for cell in row] for row in cells],
+        z=[[cell.value if cell.claim is claim else None for cell in row] for row in cells],
+        text=[[cell.text if cell.claim is claim else "" for cell in row] for row in cells],
         texttemplate="%{text}",
         # Stated: left to itself the text of a whole map shrinks until its longest cell fits, on a phone to nothing.
         textfont={"size": TEXT_SIZE},
-        hovertemplate="%{y}<br>%{x}<br>%{customdata}<extra></extra>",
+        hoverinfo="skip",
         xgap=2,
         ygap=2,
+        **look_of(claim),
     )
 
 
 def _unreliable(cells: list[list[Cell]], across: list[str], down: list[str]) -> go.Scatter:
     """The text of cells without a number that counts, in grey."""
     written = [
-        (at_x, at_y, cell.text, cell.hover)
+        (at_x, at_y, cell.text)
         for at_y, row in zip(down, cells, strict=True)
         for at_x, cell in zip(across, row, strict=True)
-        if not cell.is_measured and cell.text
+        if cell.claim is None and cell.text
     ]
     return go.Scatter(
         x=[at[0] for at in written],
         y=[at[1] for at in written],
         text=[at[2] for at in written],
-        hovertext=[at[3] for at in written],
-        hoverinfo="text",
+        hoverinfo="skip",
         mode="text",
         textfont={"color": UNRELIABLE_CELL},
         showlegend=False,
     )
 
 
-def _finish(figure: go.Figure, title: str, across: list[str], down: list[str], bound: float, num_maps: int) -> None:
+def _targets(cells: list[list[Cell]], across: list[str], down: list[str]) -> go.Scatter:
+    flat = [cell for row in cells for cell in row]
+    return targets(
+        x=across * len(down),
+        y=[name for name in down for _ in across],
+        told=[cell.hover for cell in flat],
+        points=[cell.point for cell in flat],
+    )
+
+
+def _lay_out(figure: go.Figure, across: list[str], down: list[str]) -> None:
     # Ranges and categories by hand: a map that is still empty has its cells where they will be.
     figure.update_xaxes(type="category", categoryarray=across, range=[-0.5, len(across) - 0.5], showgrid=False)
-    # Under the last map alone: between two it would meet the title of the next.
-    figure.update_xaxes(title={"text": title, "standoff": 6}, row=num_maps, col=1)
     figure.update_yaxes(
         type="category", categoryarray=down, range=[len(down) - 0.5, -0.5], showgrid=False, automargin=True
     )
     figure.update_annotations(font_size=13)
-    figure.update_layout(
-        height=num_maps * (len(down) * ROW_HEIGHT + AXES_HEIGHT) + 20,
-        margin={"l": 10, "r": 10, "t": 40, "b": 10},
-        coloraxis=color_axis(bound),
-        uirevision="kept",
-    )
+    figure.update_layout(hoverdistance=HOVER_DISTANCE)
