@@ -15,10 +15,10 @@ import pandas as pd
 from profiling.columns import ENVIRONMENT_COLUMNS, REPORT_COLUMNS, names
 from profiling.joining import join
 from profiling.measured_rows import read_measurements, read_samples
+from profiling.output_files import require_no_own_file, write_named
 from profiling.repeat import repeat_commands
 from profiling.roofline import with_roofline
-from profiling.run_names import NOTES_FILE
-from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, Run, RunError, read_run
+from profiling.runs import REPORT_FILE, Run, read_run
 from profiling.safe_files import write_aside
 from profiling.typed_columns import constant, typed
 from profiling.wording import is_formula
@@ -115,13 +115,15 @@ def write_report(path: str | Path, out: Path | None = None) -> Path:
 
 def write_table(path: str | Path, out: Path | None = None) -> tuple[Path, list[str]]:
     """The same, and what of the run's files could not be read, in sentences: the report is of what is left."""
-    report = out or Path(path) / REPORT_FILE
-    kept = (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE, NOTES_FILE)
-    if report.name in kept and report.resolve().parent == Path(path).resolve():
-        raise RunError(f"{report} holds what was measured or noted, and a report must not take its place")
+    if out is not None:
+        require_no_own_file(out, Path(path), but=REPORT_FILE)
     table, problems = load_table(path)
-    write_aside(report, report_csv(table))
-    return report, problems
+    if out is None:
+        out = Path(path) / REPORT_FILE
+        write_aside(out, report_csv(table))
+    else:
+        write_named(out, report_csv(table))
+    return out, problems
 
 
 def environment_cells(run: Run) -> dict[str, str | None]:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from made_up_runs import FakeChild, lost_row, make_row, write_run
 from own_layers import RIGHT, write_layer
 
+from profiling.child_process import MeasuringError
 from profiling.cli import main
 from profiling.kept_sources import keep_source
 from profiling.measured_point import find_point
@@ -104,7 +105,7 @@ def test_an_edited_layer_is_told_and_its_source_is_shown_as_it_was(edited: tuple
         "+        return 1 / math.sqrt(head_dim)"
     ]
     run = repeat(folder, *point, "--run")
-    assert run.exit_code == 1
+    assert run.exit_code == 2
     assert run.stderr.endswith("put it back, or write the script, which has it as it was: --script FILE\n")
 
 
@@ -121,12 +122,12 @@ def test_a_script_is_written_to_a_new_file_alone(tmp_path: Path) -> None:
     )
     refused = repeat(*point, "--script", file)
     assert (refused.exit_code, refused.stderr) == (
-        1,
+        2,
         f"error: {file} is there already: give the name of a new file\n",
     )
     assert file.read_text(encoding="utf-8") == text
     (tmp_path / "link.py").symlink_to(tmp_path / "nowhere.py")
-    assert repeat(*point, "--script", tmp_path / "link.py").exit_code == 1
+    assert repeat(*point, "--script", tmp_path / "link.py").exit_code == 2
     assert repeat(*point, "--script", "-", "--json").exit_code == 2
     found = repeat(*point, "--diff", "now", "--json")
     assert json.loads(found.stdout)["diff"] == "", "ours as they are now are what was measured"
@@ -135,20 +136,27 @@ def test_a_script_is_written_to_a_new_file_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (["--point", "9", "--contender", "custom"], 1, "has no point 9: it has rows of points up to 2"),
+        (["--point", "9", "--contender", "custom"], 2, "has no point 9: it has rows of points up to 2"),
         (["--point", "1e3", "--contender", "custom"], 2, "point must be a whole number, not '1e3'"),
         (
             ["--point", "1", "--contender", "x.py:Y"],
-            1,
+            2,
             "contender must be one of those at this point, custom, official",
         ),
-        (["--point", "1", "--contender", "custom", "--source"], 1, "the row has no hash of a source"),
-        (["--point", "1", "--contender", "official", "--source"], 1, "its source is that of torch 2.13.0"),
-        (["--point", "1", "--contender", "custom", "--script", "no/x.py"], 1, "the row has no hash of a source"),
-        (["--point", "1", "--contender", "official", "--script", "no/x.py"], 1, "no/x.py cannot be written"),
+        (["--point", "1", "--contender", "custom", "--source"], 2, "the row has no hash of a source"),
+        (["--point", "1", "--contender", "official", "--source"], 2, "its source is that of torch 2.13.0"),
+        (["--point", "1", "--contender", "custom", "--script", "no/x.py"], 2, "the row has no hash of a source"),
+        (["--point", "1", "--contender", "official", "--script", "no/x.py"], 74, "no/x.py cannot be written"),
         (["--point", "1", "--contender", "custom", "--source", "--run"], 2, "exclude each other: give one of them"),
         (["--point", "1", "--contender", "custom", "--out", "x"], 2, "--out needs --run"),
-        (["--point", "2", "--contender", "custom"], 1, "d_model 10 is not divisible by num_heads 3"),
+        (["--point", "2", "--contender", "custom"], 2, "d_model 10 is not divisible by num_heads 3"),
+        (["--point", "1", "--contender", "custom", "--script", ""], 2, "'--script': it is empty, which names nothing"),
+        (["--point", "1", "--contender", "custom", "--diff", ""], 2, "'--diff': it is empty, which names nothing"),
+        (
+            ["--point", "1", "--contender", "custom", "--run", "--out", ""],
+            2,
+            "'--out': it is empty, which names nothing",
+        ),
         (["--contender", "custom"], 2, "Missing option '--point'"),
     ],
 )
@@ -167,7 +175,24 @@ def test_what_cannot_be_is_told_in_a_sentence(
 
 @pytest.mark.parametrize("run", ["../outside", "no such run", "/nowhere/at/all"])
 def test_a_run_that_is_not_there_is_told(run: str) -> None:
-    assert repeat(run, "--point", 1, "--contender", "custom").exit_code == 1
+    assert repeat(run, "--point", 1, "--contender", "custom").exit_code == 2
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_row_that_could_not_be_measured_again_is_no_wrong_option(
+    own_signals: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def busy(*_: object, **__: object) -> None:
+        raise MeasuringError("the cpu is busy since noon")
+
+    monkeypatch.setattr("profiling.sweep.sweep", busy)
+    row = make_row(source_hash=Source.of_ours().hash)
+    folder = write_run(tmp_path / "run", [row, make_row("official")])
+    words = ["--json"] if as_json else []
+    done = repeat(folder, "--point", 1, "--contender", "custom", "--run", "--out", tmp_path / "again", *words)
+    assert (done.exit_code, done.stderr) == (1, "error: the cpu is busy since noon\n")
+    if as_json:
+        assert json.loads(done.stdout) == {"error": "the cpu is busy since noon"}
 
 
 def test_a_contender_by_the_end_of_its_name_is_one_alone(tmp_path: Path) -> None:
@@ -175,11 +200,11 @@ def test_a_contender_by_the_end_of_its_name_is_one_alone(tmp_path: Path) -> None
     rows = [make_row() | {"contender": name} for name in names]
     folder = write_run(tmp_path / "run", rows, settings=SweepSettings(contenders=tuple(names)))
     assert repeat(folder, "--point", 1, "--contender", "a/mine.py:Right").exit_code == 0
-    assert repeat(folder, "--point", 1, "--contender", "mine.py:Right").exit_code == 1
+    assert repeat(folder, "--point", 1, "--contender", "mine.py:Right").exit_code == 2
 
 
 def test_a_place_that_could_steer_a_terminal_is_none(tmp_path: Path) -> None:
     settings = SweepSettings(contenders=("x.py:Right",), layers={"x.py:Right": "/\x1b[2J/x.py:Right"})
     folder = write_run(tmp_path / "run", [make_row() | {"contender": "x.py:Right"}], settings=settings)
     done = repeat(folder, "--point", 1, "--contender", "x.py:Right")
-    assert (done.exit_code, done.stderr) == (1, "error: run made-up does not say where 'x.py:Right' lay\n")
+    assert (done.exit_code, done.stderr) == (2, "error: run made-up does not say where 'x.py:Right' lay\n")

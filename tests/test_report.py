@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -23,9 +24,9 @@ from profiling.report import html_page as page
 from profiling.report import markdown_summary as summary
 from profiling.report.writing import html_of, markdown_of, write_html, write_markdown
 from profiling.run_notes import name_run
-from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, SAMPLES_FILE, RunError
+from profiling.runs import MEASUREMENTS_FILE, REPORT_FILE, RUN_FILE, SAMPLES_FILE, RunError
 from profiling.settings import SweepSettings
-from profiling.table import load_run, report_csv
+from profiling.table import load_run, report_csv, write_table
 from profiling.workload import Grid
 
 GRID = Grid(batch_size=(2,), seq_len=(5, 7, 11), num_heads=(3,), d_model=15, device="cpu")
@@ -222,7 +223,7 @@ def test_a_failing_check_is_told_in_the_page_without_marks_of_another_markdown(t
 
 
 def test_every_mark_of_the_map_is_explained_below_it(html: str) -> None:
-    assert "A ? is provisional" in words_of(html)
+    assert "Greyed colours, with a ?, are provisional" in words_of(html)
 
 
 def test_a_run_with_a_name_is_told_by_it_and_by_its_id(tmp_path: Path) -> None:
@@ -283,11 +284,51 @@ def test_a_run_that_is_not_there_and_a_place_that_cannot_be_written_are_told_in_
     assert re.fullmatch(r"error: .*report\.html cannot be written: .*\n", done.stderr)
 
 
-@pytest.mark.parametrize("name", [RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE, "notes.json"])
-def test_no_form_of_a_report_takes_the_place_of_what_was_measured(run_folder: Path, name: str) -> None:
-    for write in (write_html, write_markdown):
-        with pytest.raises(RunError, match="a report must not take its place"):
+@pytest.mark.parametrize("name", [RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE, "notes.json", "sources/a/source.json"])
+def test_no_form_of_a_report_takes_the_place_of_what_was_measured(run_folder: Path, tmp_path: Path, name: str) -> None:
+    for write in (write_html, write_markdown, write_table):
+        with pytest.raises(RunError, match=r"a report must not take (its|their) place"):
             write(run_folder, run_folder / name)
+    (tmp_path / "link").symlink_to(run_folder / name)
+    with pytest.raises(RunError, match="a report must not take"):
+        write_html(run_folder, tmp_path / "link")
+
+
+def test_no_form_of_a_report_takes_the_place_of_another(run_folder: Path, tmp_path: Path) -> None:
+    for write, name in ((write_markdown, REPORT_FILE), (write_html, REPORT_FILE), (write_markdown, "report.html")):
+        with pytest.raises(
+            RunError, match=r"holds the run's (table|HTML report), and a report must not take its place"
+        ):
+            write(run_folder, run_folder / name)
+    with pytest.raises(RunError, match="holds the run's HTML report"):
+        write_table(run_folder, run_folder / "report.html")
+    os.link(run_folder / RUN_FILE, tmp_path / "beside")
+    with pytest.raises(RunError, match="holds what was measured"):
+        write_table(run_folder, tmp_path / "beside")
+
+
+def test_a_report_written_to_a_link_is_written_to_what_it_leads_to(run_folder: Path, tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "elsewhere.md"
+    link.symlink_to(target.name)
+    for old in (None, "old"):
+        if old is not None:
+            target.write_text(old)
+        assert write_markdown(run_folder, link) == link
+        assert link.is_symlink()
+        assert target.read_text(encoding="utf-8") == markdown_of(run_folder)
+    link.unlink()
+    link.symlink_to("link")
+    with pytest.raises(RunError, match="cannot be written: it is a link that leads to itself"):
+        write_markdown(run_folder, link)
+
+
+@pytest.mark.parametrize(
+    "words", [["report", "--out", ""], ["report", "--markdown", ""], ["export", "--out", ""]], ids=" ".join
+)
+def test_an_empty_name_of_a_file_is_a_wrong_option(run_folder: Path, words: list[str]) -> None:
+    done = CliRunner().invoke(main, [words[0], str(run_folder), *words[1:]])
+    assert done.exit_code == 2
+    assert done.stderr.endswith(f"Error: Invalid value for '{words[1]}': it is empty, which names nothing.\n")
 
 
 def test_all_hostile_texts_are_tried() -> None:

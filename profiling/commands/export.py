@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from profiling.commands.named_files import FileName
 from profiling.exits import EXIT_FAILED, exit_with
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Where to.  [default: report.csv in the run's folder]")
+@click.option("--out", type=FileName(path_type=Path), help="Where to.  [default: report.csv in the run's folder]")
 def export(run: Path, out: Path | None) -> None:
     """Write a run's table as CSV. RUN is a run's folder, or the name of one under results/."""
     from profiling.runs import RunError, run_folder

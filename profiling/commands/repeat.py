@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiling.commands.json_answer import JsonCommand, end_with, print_json
-from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, sentences_of_measuring
+from profiling.commands.named_files import FileName, Name
+from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, EXIT_UNTOLD
 
 if TYPE_CHECKING:
     from profiling.measured_point import MeasuredPoint
@@ -20,22 +21,31 @@ if TYPE_CHECKING:
 @click.command(cls=JsonCommand)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--point", metavar="N", required=True, help="Which workload, as in the table's column `point`.")
-@click.option("--contender", metavar="NAME", required=True, help="Whose row.")
+@click.option("--contender", type=Name(), metavar="NAME", required=True, help="Whose row.")
 @click.option("--print-command", is_flag=True, help="Print the command that measures it again. This is the default.")
-@click.option("--script", metavar="FILE", help="Write a Python script that does so with torch alone; - for the output.")
+@click.option(
+    "--script",
+    type=FileName(allow_dash=True),
+    metavar="FILE",
+    help="Write a Python script that does so with torch alone; - for the output.",
+)
 @click.option("--run", "runs", is_flag=True, help="Measure it again now, and tell whether the row agrees.")
-@click.option("--out", type=click.Path(path_type=Path), help="With --run: the new run's folder.")
+@click.option("--out", type=FileName(path_type=Path), help="With --run: the new run's folder.")
 @click.option("--source", is_flag=True, help="Print the source that the row came from.")
 @click.option(
-    "--diff", metavar="HASH", help="Print what differs from another source of the run, or from it as it is `now`."
+    "--diff",
+    type=Name(),
+    metavar="HASH",
+    help="Print what differs from another source of the run, or from it as it is `now`.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def repeat(run: Path, as_json: bool, **asked: Any) -> None:
     """Measure one row of a run again: by a command, by a script that needs torch alone, or now.
 
     RUN is a run's folder, or the name of one under results/. What was measured is kept in the run's folder, so that a
-    layer of your own is put into the script as it was then. Exit status: 0 done; 1 no such row, a source that is gone
-    or edited, or, with --run, a row that does not agree; 2 a wrong option; 130 stopped.
+    layer of your own is put into the script as it was then. Exit status: 0 done; 1 with --run, the row does not agree,
+    or it could not be measured; 2 a wrong option, no such row, or a source that is gone or edited; 74 the script cannot
+    be written; 130 stopped.
     """
     from profiling.measured_point import find_point
     from profiling.parsing import parse_number
@@ -61,8 +71,8 @@ def repeat(run: Path, as_json: bool, **asked: Any) -> None:
         point = find_point(run_folder(run), number, asked["contender"])
         way = {"script": _write_script, "runs": _run, "source": _show_source, "diff": _show_difference}
         way.get(ways[0] if ways else "", _print_command)(point, asked, as_json)
-    except (RunError, NoSource, NoScript) as error:
-        end_with(str(error), EXIT_FAILED, as_json=as_json)
+    except (RunError, NoSource, NoScript, GridError) as error:
+        end_with(str(error), EXIT_BAD_INPUT, as_json=as_json)
 
 
 def _print_command(point: MeasuredPoint, _: dict[str, Any], as_json: bool) -> None:
@@ -86,7 +96,11 @@ def _write_script(point: MeasuredPoint, asked: dict[str, Any], as_json: bool) ->
     path = Path(file)
     if os.path.lexists(path):
         raise RunError(f"{path} is there already: give the name of a new file")
-    write_aside(path, script_text(point, path.name))
+    text = script_text(point, path.name)
+    try:
+        write_aside(path, text)
+    except RunError as error:
+        end_with(str(error), EXIT_UNTOLD, as_json=as_json)
     if as_json:
         print_json(_about(point) | {"script": str(path)})
     else:
@@ -95,10 +109,12 @@ def _write_script(point: MeasuredPoint, asked: dict[str, Any], as_json: bool) ->
 
 def _run(point: MeasuredPoint, asked: dict[str, Any], as_json: bool) -> None:
     from profiling.agreement import Told, agreement
+    from profiling.child_process import ChildStopped, MeasuringError
+    from profiling.device_lock import DeviceBusy
     from profiling.measured_point import find_point
     from profiling.progress import show_progress
     from profiling.repeat import repeat_sweep
-    from profiling.runs import new_run_id, results_dir
+    from profiling.runs import RunError, new_run_id, results_dir
     from profiling.sources import NoSource
     from profiling.stopping import StopSwitch
     from profiling.sweep import sweep
@@ -109,8 +125,13 @@ def _run(point: MeasuredPoint, asked: dict[str, Any], as_json: bool) -> None:
     folder = asked["out"] or results_dir() / new_run_id()
     stop = StopSwitch()
     stop.on_signals()
-    with sentences_of_measuring(stop), show_progress(sys.stderr) as on_event:
-        ended = sweep({**grid.to_dict(), **settings.to_dict()}, folder, on_event=on_event, stop=stop)
+    try:
+        with show_progress(sys.stderr) as on_event:
+            ended = sweep({**grid.to_dict(), **settings.to_dict()}, folder, on_event=on_event, stop=stop)
+    except (RunError, DeviceBusy, MeasuringError) as error:
+        end_with(str(error), EXIT_FAILED, as_json=as_json)
+    except ChildStopped:
+        end_with(f"{stop.reason} before anything was measured", EXIT_STOPPED, as_json=as_json)
     if ended.state == "stopped":
         end_with(f"{ended.state_reason}; what was measured is in {folder}", EXIT_STOPPED, as_json=as_json)
     again = find_point(folder, 1, point.contender)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from profiling.commands.named_files import FileName
 from profiling.exits import EXIT_FAILED, exit_with
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Where to.  [default: report.html in the run's folder]")
+@click.option("--out", type=FileName(path_type=Path), help="Where to.  [default: report.html in the run's folder]")
 @click.option(
-    "--markdown", type=click.Path(path_type=Path, allow_dash=True), help="A summary for a pull request; - prints it."
+    "--markdown", type=FileName(path_type=Path, allow_dash=True), help="A summary for a pull request; - prints it."
 )
 def report(run: Path, out: Path | None, markdown: Path | None) -> None:
     """Write a run as one HTML file that opens offline, or as a summary in Markdown.

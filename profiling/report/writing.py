@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from profiling.output_files import HTML_FILE, require_no_own_file, write_named
 from profiling.report.content import gather
 from profiling.report.html_page import html_page
 from profiling.report.markdown_summary import markdown_summary
-from profiling.run_names import NOTES_FILE
-from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, SAMPLES_FILE, RunError
 from profiling.safe_files import write_aside
-
-HTML_FILE = "report.html"
 
 
 def html_of(folder: Path) -> str:
@@ -32,19 +29,20 @@ def write_html(folder: Path, out: Path | None = None) -> Path:
     """Writes the HTML report, to `report.html` in the run's folder unless told otherwise, and returns where.
 
     Raises:
-        RunError: the run cannot be read, or the report cannot be written.
+        RunError: the run cannot be read, or the report cannot be written, or it would take the place of the run's own
+            files.
     """
-    return _write(folder, out or folder / HTML_FILE, html_of(folder))
+    if out is None:
+        out = folder / HTML_FILE
+        write_aside(out, html_of(folder))
+        return out
+    require_no_own_file(out, folder, but=HTML_FILE)
+    write_named(out, html_of(folder))
+    return out
 
 
 def write_markdown(folder: Path, out: Path) -> Path:
     """The same for the summary."""
-    return _write(folder, out, markdown_of(folder))
-
-
-def _write(folder: Path, out: Path, text: str) -> Path:
-    kept = (RUN_FILE, MEASUREMENTS_FILE, SAMPLES_FILE, NOTES_FILE)
-    if out.name in kept and out.resolve().parent == folder.resolve():
-        raise RunError(f"{out} holds what was measured or noted, and a report must not take its place")
-    write_aside(out, text)
+    require_no_own_file(out, folder)
+    write_named(out, markdown_of(folder))
     return out
