@@ -28,7 +28,12 @@ COLUMNS = {
 
 
 def with_roofline(table: pd.DataFrame, environment: Mapping[str, Any]) -> pd.DataFrame:
-    """A run's table with the columns that follow from its rows' shapes and the ceilings in its environment."""
+    """A run's table with the columns that follow from its rows' shapes and the ceilings in its environment.
+
+    They are empty where something that they follow from is not known. A row above its roof keeps its number, and is
+    warned of: the roof is too low. Not so a causal one, whose operations are counted in full whether they are done or
+    not.
+    """
     fields = list(Workload.__dataclass_fields__)
     # A point's contenders have the same shape, and there may be 100,000 rows: each shape is looked at once.
     shape = table.groupby(fields, sort=False, dropna=False).ngroup()
@@ -50,23 +55,6 @@ def with_roofline(table: pd.DataFrame, environment: Mapping[str, Any]) -> pd.Dat
 def _values(table: pd.DataFrame, columns: list[str]) -> list[list[Any]]:
     """Each column as a list, None where a cell is empty."""
     return [table[name].astype(object).where(table[name].notna(), None).tolist() for name in columns]
-
-
-def roofline_cells(row: Mapping[Any, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The cells `COLUMNS` of one row; None where something that they follow from is not known.
-
-    A row above its roof keeps its number, and is warned of: the roof is too low. Not so a causal one, whose operations
-    are counted in full whether they are done or not.
-    """
-    cells = _cells(
-        row["status"],
-        row["achieved_gflop_per_s"],
-        row["causal"],
-        row["warnings"],
-        intensity=_intensity(row),
-        ceilings=ceilings_of(environment, row["dtype"]),
-    )
-    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _cells(

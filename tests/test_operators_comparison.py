@@ -6,12 +6,11 @@ import dataclasses
 import json
 from typing import Any
 
-import pandas as pd
 import pytest
 from made_up_operators import made_up, made_up_profile, timed
 
 from profiling.charts.operator_bars import operator_bars, operator_bars_alt
-from profiling.operators.comparison import align, difference_words, operators_table, roles_table
+from profiling.operators.comparison import align, difference_words
 from profiling.operators.report_text import report_dict, report_lines
 from profiling.operators.result import ContenderProfile
 
@@ -100,7 +99,6 @@ def test_kernels_that_no_operator_launched_are_told() -> None:
 def test_a_number_that_was_not_measured_is_empty() -> None:
     assert (LOST.total_ms, LOST.accounted_ms, LOST.mismatch, LOST.roles()) == (None, None, None, [])
     assert CUSTOM.roles()[0].device_ms is None
-    assert roles_table(made_up_profile(CUSTOM, LOST))["device_ms"].isna().all()
 
 
 def test_numbers_are_per_call() -> None:
@@ -227,20 +225,13 @@ def test_overhead_is_told_with_the_number_of_operators() -> None:
     assert words.endswith("around 30 operators a call, 11 in official")
 
 
-def test_the_table_has_a_row_for_each_contender_and_role() -> None:
-    table = roles_table(made_up_profile(CUSTOM, OFFICIAL, LOST))
-    assert list(table["contender"].value_counts()) == [8, 7]
-    row = table[(table["contender"] == "custom") & (table["role"] == COPIES)].iloc[0]
-    assert (row["num_calls"], row["self_ms"], row["share"]) == (11.0, 0.33, pytest.approx(330 / 1270))
-    operators = operators_table(made_up_profile(CUSTOM, OFFICIAL))
-    assert operators.groupby("contender")["share"].sum().tolist() == pytest.approx([1.0, 1.0])
-    assert "aten::mean" in set(operators["operator"])
-
-
-def test_tables_of_nothing_keep_their_columns() -> None:
-    assert isinstance(roles_table(made_up_profile(LOST)), pd.DataFrame)
-    assert list(roles_table(made_up_profile(LOST)).columns)[:2] == ["contender", "role"]
-    assert operators_table(made_up_profile(LOST)).empty
+def test_a_role_sums_up_its_operators() -> None:
+    roles = {each.role: each for each in CUSTOM.roles()}
+    assert len(roles) == 7
+    copies = roles[COPIES]
+    assert (copies.num_calls, copies.self_ms, copies.share) == (11.0, 0.33, pytest.approx(330 / 1270))
+    assert [each.name for each in copies.operators] == ["aten::clone", "aten::view"]
+    assert sum(each.share for each in roles.values()) == pytest.approx(1.0)
 
 
 def test_the_report_tells_all_for_people() -> None:

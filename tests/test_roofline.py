@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up_runs import ENVIRONMENT, lost_row, make_row, make_workload, write_run
 
-from profiling.roofline import roofline_cells, warning_of
+from profiling.roofline import COLUMNS, warning_of, with_roofline
 from profiling.table import load_run
 
 CEILINGS = {"matmul_gflop_per_s": {"float32": 100.0, "float64": 40.0}, "copy_gb_per_s": 20.0}
@@ -19,6 +19,12 @@ INTENSITY = 22_680 / 3_280
 def row(**changes: Any) -> dict[str, Any]:
     fields = {**make_workload().to_dict(), "status": "ok", "achieved_gflop_per_s": 50.0, "warnings": None}
     return fields | changes
+
+
+def roofline_cells(row: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
+    """What a table of that row alone is given; None where it is empty."""
+    (found,) = with_roofline(pd.DataFrame([row]), environment)[list(COLUMNS)].to_dict("records")
+    return {name: None if pd.isna(value) else value for name, value in found.items()}
 
 
 # -- a row ------------------------------------------------------------------------------------------------------------

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from profiling.operators.kinds import short
 from profiling.operators.landmarks import FUSED_ROLE, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM
-from profiling.operators.result import ContenderProfile, OperatorProfile, RoleTime
+from profiling.operators.result import ContenderProfile, RoleTime
 from profiling.operators.roles import COMPILED_ROLE, FRAMEWORK_ROLE, ROLES, OperatorTime, label_of
 from profiling.units import format_time
 from profiling.wording import short_names
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # What a fused kernel does in one.
 FUSED_PARTS = (SCORES, SOFTMAX_ROLE, WEIGHTED_SUM)
@@ -90,54 +86,6 @@ def difference_words(one: ContenderProfile, other: ContenderProfile) -> list[str
         f"{names[one.contender]} and {names[other.contender]} spend their time alike: no role differs by more than "
         f"{WORTH_SAYING:.0%} of a call"
     ]
-
-
-def roles_table(profile: OperatorProfile) -> pd.DataFrame:
-    """A row per contender and role: calls, times in ms, share. What was not measured is NA.
-
-    Columns: `contender`, `role`, `is_backward`, `num_calls`, `self_ms`, `share`, `device_ms`.
-    """
-    import pandas as pd
-
-    rows = [
-        {
-            "contender": side.contender,
-            "role": each.role,
-            "is_backward": each.is_backward,
-            "num_calls": each.num_calls,
-            "self_ms": each.self_ms,
-            "share": each.share,
-            "device_ms": each.device_ms,
-        }
-        for side in profile.contenders
-        for each in side.roles()
-    ]
-    names = ["contender", "role", "is_backward", "num_calls", "self_ms", "share", "device_ms"]
-    table = pd.DataFrame(rows, columns=names)
-    return table.astype({"device_ms": "Float64", "is_backward": "bool"})
-
-
-def operators_table(profile: OperatorProfile) -> pd.DataFrame:
-    """A row per contender and operator, per call: role, name, calls, times in ms, share."""
-    import pandas as pd
-
-    rows = [
-        {
-            "contender": side.contender,
-            "role": each.role,
-            "is_backward": each.is_backward,
-            "operator": operator.name,
-            "num_calls": operator.num_calls / side.num_calls,
-            "self_ms": operator.self_ns / side.num_calls / 1e6,
-            "share": operator.self_ns / side.total_ns,
-            "device_ms": None if operator.device_ns is None else operator.device_ns / side.num_calls / 1e6,
-        }
-        for side in profile.contenders
-        for each in side.roles()
-        for operator in each.operators
-    ]
-    names = ["contender", "role", "is_backward", "operator", "num_calls", "self_ms", "share", "device_ms"]
-    return pd.DataFrame(rows, columns=names).astype({"device_ms": "Float64", "is_backward": "bool"})
 
 
 def _merged(pairs: list[RolePair], one: ContenderProfile, other: ContenderProfile) -> list[RolePair]:
