@@ -182,6 +182,11 @@ def test_an_option_that_there_is_not_is_told_in_the_object_too() -> None:
     done = profile("--iteration-count", "3", "--json")
     assert done.exit_code == 2
     assert "--iteration-count" in told(done)["error"]
+    empty = profile("--trace", "", "--json")
+    assert (empty.exit_code, told(empty)["error"]) == (
+        2,
+        "Invalid value for '--trace': it is empty, which names nothing.",
+    )
 
 
 def test_a_trace_without_a_place_is_refused_before_anything_is_profiled(found: dict[str, Any], tmp_path: Path) -> None:

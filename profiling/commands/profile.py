@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiling.commands.json_answer import JsonCommand, end_with, print_json
+from profiling.commands.named_files import FileName
 from profiling.commands.waiting import tell_waiting
 from profiling.commands.workload_options import parse_workload_options, workload_options
 from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, EXIT_UNTOLD
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--reference", default="official", show_default=True, help="What your own layers are compared with.")
 @workload_options
 @click.option("--iterations", metavar="N", default="10", show_default=True, help="Calls to profile, after warming up.")
-@click.option("--trace", metavar="FILE", type=click.Path(path_type=Path), help="Write a trace for Chrome or Perfetto.")
+@click.option("--trace", metavar="FILE", type=FileName(path_type=Path), help="Write a trace for Chrome or Perfetto.")
 @click.option("--max-trace-mib", metavar="MIB", default="64", show_default=True, help="A larger trace is not written.")
 @click.option("--trace-size", is_flag=True, help="Tell in the JSON how large a trace would be, and write none.")
 @click.option("--heap", default="pinned", show_default=True, help="pinned or as-is.")

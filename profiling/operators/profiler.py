@@ -13,8 +13,9 @@ from profiling.device_lock import CHECK_PATIENCE_S, DeviceLock, Owner
 from profiling.layers import inner_of, is_layer
 from profiling.memory_estimate import CHILD_BASE_MIB, free_memory_mib, workload_memory_mib
 from profiling.operators.result import ContenderProfile, OperatorProfile
+from profiling.output_files import write_named
 from profiling.runs import RunError
-from profiling.safe_files import reason_of, write_aside
+from profiling.safe_files import reason_of
 from profiling.settings import SweepSettings
 from profiling.stopping import StopSwitch
 from profiling.units import format_mib
@@ -137,7 +138,7 @@ class OperatorProfiler:
             raise TraceNotWritten(f"no trace is written to {path}: {answer['reason']}")
         try:
             text = Path(answer["path"]).read_text(encoding="ascii")
-            write_aside(path, text)
+            write_named(path, text)
         except RunError as error:
             raise TraceNotWritten(str(error)) from error
         except OSError as error:
