@@ -6,16 +6,15 @@ The process stops by itself when this one ends: its standard input is a pipe tha
 from __future__ import annotations
 
 import functools
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from dashboard.job_folders import JobFolder
 from dashboard.jobs import SAID_BEFORE, JobError, sweep_on
 from profiling.charts.formatting import day_and_time
 
@@ -44,9 +43,10 @@ class Background:
         self.what, self._noun, self.is_stopped = what, noun, False
         self._began = time.monotonic()
         try:
-            self.folder = Path(tempfile.mkdtemp(prefix="mha-bench-job-"))
+            self._folder = JobFolder()
         except OSError as error:
             raise JobError(f"Not started: no folder can be made for it: {error.strerror or error}.") from error
+        self.folder = self._folder.path
         words = [*program, *arguments(self.folder), "--json", "--stop-on-eof"]
         try:
             with (self.folder / _ANSWER).open("wb") as answer, (self.folder / _ASIDE).open("wb") as aside:
@@ -103,7 +103,7 @@ class Background:
 
     def clear(self) -> None:
         """Removes its folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._folder.remove()
 
 
 B = TypeVar("B", bound=Background)
