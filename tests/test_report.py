@@ -113,7 +113,14 @@ def test_the_table_holds_every_row_with_its_numbers_in_full(html: str, run_folde
 
 def test_the_method_is_told_in_words_and_formulas(html: str) -> None:
     words = words_of(html)
-    for told in ("Is the difference real?", "noise floor", "8 b s d² + 4 b s² d", "sd(log s) / √n", "not-comparable"):
+    for told in (
+        "Is the difference real?",
+        "noise floor",
+        "8 b s d² + 4 b s² d",
+        "sd(log s) / √n",
+        "not-comparable",
+        "Self time",
+    ):
         assert told in words
     assert "$" not in words.partition("Method")[2]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from profiling.charts import method_answers
 from profiling.charts import method_text as text
 from profiling.columns import REPORT_COLUMNS
 from profiling.settings import REFERENCES
@@ -31,6 +32,9 @@ def show() -> None:
         st.markdown(text.ROOFLINE)
         st.latex(text.ROOF_FORMULA)
         st.markdown(text.FRACTION)
+        st.markdown(method_answers.LIMITS)
+        for header, markdown in method_answers.SECTIONS.items():
+            _show(header, markdown)
         _show("Proof on your machine", text.SELF_TEST)
         _show("The contenders", _contenders())
         _show("One layer in full", text.ONE_LAYER)

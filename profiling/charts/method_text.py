@@ -5,9 +5,10 @@ from __future__ import annotations
 from profiling.intervals import LEVEL
 from profiling.ratios import SMALLEST_CLAIM
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT, MIN_ROUNDS
+from profiling.wording import as_percent
 
 _ENOUGH = MIN_REPLICATES_FOR_VERDICT
-_CLAIM = f"{SMALLEST_CLAIM * 100:g} %"
+_CLAIM = as_percent(SMALLEST_CLAIM)
 
 STATUSES = {
     "ok": "measured; every number that the device can offer is there",
@@ -114,8 +115,8 @@ INTERVAL_FORMULA = (
 INTERVAL = f"""
 with *n* replicates, and α = {1 - LEVEL:.2f} / *m* where *m* contenders are compared at the point. The division is
 Bonferroni's correction: who looks at four layers finds one that seems to differ four times as often, so all intervals
-of a point hold together with {LEVEL:.0%}. It is not made for the points of a whole grid: among a hundred verdicts a
-few will be wrong.
+of a point hold together with {as_percent(LEVEL)}. It is not made for the points of a whole grid: among a hundred
+verdicts a few will be wrong.
 
 **The clone.** A second copy of the reference runs in every round, with weights of its own. Its ratio should be 1. How
 far it strays is the **noise floor** of this point in this very run: a speed-up within it says nothing.

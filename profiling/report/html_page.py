@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from markdown_it import MarkdownIt
 
-from profiling.charts import method_text
+from profiling.charts import method_answers, method_text
 from profiling.charts.formatting import count, day_and_time, error, ratio
 from profiling.charts.headline_text import headline_caption
 from profiling.charts.names import file_of, name_of
@@ -148,13 +148,15 @@ def _csv_link(content: Content) -> str:
 def _method() -> str:
     text = method_text
     pairs = f"{text.PAIRS}\n\n    {_PAIRS}\n\n{text.REPLICATES}\n\n    {_INTERVAL}\n\n{text.INTERVAL}"
+    costs = f"{text.COSTS}\n\n    {_FLOP}\n\n{text.ROOFLINE}\n\n    {_ROOF}\n\n"
     parts = [
         ("In short", text.SHORT),
         ("The numbers", text.NUMBERS),
         ("Is the difference real?", pairs),
         ("The verdicts on speed", _terms(text.SPEED_VERDICTS) + "\n\n" + text.NOT_CLAIMED),
         ("How it is measured", text.HOW),
-        ("How far from the limit", f"{text.COSTS}\n\n    {_FLOP}\n\n{text.ROOFLINE}\n\n    {_ROOF}\n\n{text.FRACTION}"),
+        ("How far from the limit", f"{costs}{text.FRACTION}\n\n{method_answers.LIMITS}"),
+        *method_answers.SECTIONS.items(),
         ("Verdicts of the check", _terms(text.VERDICTS)),
         ("Status of a row", _terms(text.STATUSES)),
     ]
