@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from dashboard import note_store, run_picker, session
+from dashboard.compare_store import Question, given_of
 from profiling.charts.formatting import plain, shortened
 from profiling.compare.comparing import FAIL_ABOVE
 from profiling.runs import Run, RunError, find_run_folder, results_dir
@@ -32,6 +33,11 @@ class Wish:
     new: Run
     names: Mapping[str, str]
     fail_above: float
+
+    def question(self, *, anyway: bool) -> Question:
+        """What is to be compared, of the files as they are now."""
+        base, new = (given_of(run, self.names.get(run.run_id)) for run in (self.base, self.new))
+        return Question(base=base, new=new, fail_above=self.fail_above, anyway=anyway)
 
 
 def show(runs: Sequence[Run]) -> Wish:

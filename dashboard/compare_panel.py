@@ -21,7 +21,7 @@ from profiling.compare.columns import VERDICTS
 from profiling.compare.comparing import Comparison
 from profiling.compare.coverage import Geomean
 from profiling.compare.differences import Difference
-from profiling.compare.text import closing_lines
+from profiling.compare.text import answer_of, broken_sentences
 from profiling.wording import workload_words
 
 CARDS_A_ROW = 3
@@ -94,12 +94,15 @@ def show_command(base: str, new: str, fail_above: float, *, anyway: bool) -> Non
 
 
 def _show_answer(found: Comparison) -> None:
-    *_, answer = closing_lines(found, 0)
+    answer = answer_of(found)
     counts = ", ".join(f"{number:,} {verdict}" for verdict, number in found.verdicts.items() if number)
     told = f"**{plain(answer)}**  \nTime: {counts or 'no verdict'}."
-    if len(found.regressions):
+    # What is broken or missing is told here, and not among all else.
+    more = [f"Broken: {each}" for each in broken_sentences(found)] + [each.sentence for each in found.missing]
+    told += "".join(f"  \n{plain(each)}." for each in more[:MOST_SENTENCES])
+    if found.is_failure():
         st.error(told)
-    elif found.is_marked or found.verdicts["provisional"] or not counts:
+    elif found.is_marked or found.missing or found.verdicts["provisional"] or not counts:
         st.warning(told)
     else:
         st.success(told)
@@ -144,6 +147,7 @@ def _show_sentences(found: Comparison) -> None:
         len(found.coverage) > MOST_SENTENCES
     )
     lines += [f"- Machine: {plain(found.machine)}."] if found.machine else []
+    lines.append(f"- Run to run: {plain(found.run_to_run.sentence(found.num_runs))}.")
     lines += [f"- Note: {plain(each)}." for each in found.notes]
     st.markdown("\n".join(lines))
 

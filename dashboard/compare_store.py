@@ -1,4 +1,7 @@
-"""Comparisons of runs, each made once for the files as they are, in a thread: a big run takes seconds to be read."""
+"""Comparisons of runs, each made once for the files as they are, in a thread: a big run takes seconds to be read.
+
+Of a run that is being measured the file is another at every look: it is compared anew from time to time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.newest import Newest, file_stamp
+from dashboard.newest import FileStamp, Newest, file_stamp
 from profiling.compare.comparing import Comparison, compare_sides
 from profiling.compare.sides import CompareError, Side, read_side
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, results_dir
@@ -21,6 +24,10 @@ SIDES_KEPT = 3
 COMPARISONS_KEPT = 3
 # What most comparisons take less than: waited for, so that their page is drawn at once.
 WAIT_S = 0.4
+# Of a run that grows: no sooner after a comparison than so long, or so many times what it took. It takes time from what
+# is being measured.
+RENEW_S = 3.0
+PAUSE_SHARE = 6.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,12 +37,21 @@ class Given:
     Attributes:
         folder: where the run lies.
         label: what it is called.
-        stamp: of what is read of it.
+        rows: the stamp of its measurements.
+        rest: what else is read of it.
+        is_running: whether it is being measured.
     """
 
     folder: Path
     label: str
-    stamp: Any
+    rows: FileStamp
+    rest: Any
+    is_running: bool
+
+    def has_grown_to(self, later: Given) -> bool:
+        """Whether a later look differs in nothing but rows that came while it was measured; or not at all."""
+        same = dataclasses.replace(later, rows=self.rows) == self
+        return same and (self.is_running or later.rows == self.rows)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,6 +63,18 @@ class Question:
     fail_above: float
     anyway: bool
 
+    def has_grown_to(self, later: Question) -> bool:
+        """Whether a later question is the same but for rows that came while they were measured."""
+        same = dataclasses.replace(later, base=self.base, new=self.new) == self
+        return same and self.base.has_grown_to(later.base) and self.new.has_grown_to(later.new)
+
+    def is_like(self, other: Question) -> bool:
+        """Whether the same runs are compared in the same way, whatever has become of them."""
+        return (self.base.folder, self.new.folder, self.fail_above, self.anyway) == (
+            *(other.base.folder, other.new.folder),
+            *(other.fail_above, other.anyway),
+        )
+
 
 class Comparing:
     """A comparison that is being made, or is there; its future raises what `compare_runs` does."""
@@ -55,6 +83,19 @@ class Comparing:
         self.question = question
         self.future: Future[Comparison] = Future()
         self.began = time.monotonic()
+        self.took_s = 0.0
+        self.ended: float | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is so old that rows which came since may be looked at."""
+        pause_s = max(RENEW_S, PAUSE_SHARE * self.took_s)
+        return self.ended is not None and time.monotonic() - self.ended >= pause_s
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it is there, and found something."""
+        return self.future.done() and self.future.exception() is None
 
     def wait(self, seconds: float) -> bool:
         """Waits for the answer; False where it has not come."""
@@ -75,9 +116,15 @@ class Comparisons:
         self._turn = threading.Lock()
 
     def ask(self, question: Question) -> Comparing:
-        """The comparison, as it was made for an equal question or as it begins to be made."""
+        """The comparison, as it was made for an equal question or as it begins to be made.
+
+        Of a run that is being measured it may be one of fewer rows, where that is not due to be made again.
+        """
         with self._lock:
             known = next((each for each in self._kept if each.question == question), None)
+            if known is None:
+                before = (each for each in reversed(self._kept) if each.question.has_grown_to(question))
+                known = next((each for each in before if not each.is_due), None)
             asked = known or Comparing(question)
             others = [each for each in self._kept if each is not asked]
             self._kept = [*others[-(COMPARISONS_KEPT - 1) :], asked]
@@ -86,9 +133,17 @@ class Comparisons:
             threading.Thread(target=self._make, args=(asked,), name="compare", daemon=True).start()
         return asked
 
+    def last_answer(self, question: Question) -> Comparing | None:
+        """The last comparison of the same runs that found something, to be shown while a newer one is being made."""
+        with self._lock:
+            return next(
+                (each for each in reversed(self._kept) if each.question.is_like(question) and each.is_answered), None
+            )
+
     def _make(self, asked: Comparing) -> None:
         question = asked.question
         with self._turn:
+            began = time.monotonic()
             try:
                 sides = self._side(question.base), self._side(question.new)
                 found = compare_sides(*sides, fail_above=question.fail_above, anyway=question.anyway)
@@ -96,10 +151,12 @@ class Comparisons:
                 asked.future.set_exception(error)  # a bug is raised where the answer is drawn
             else:
                 asked.future.set_result(found)
+            asked.ended = time.monotonic()
+            asked.took_s = asked.ended - began
 
     def _side(self, given: Given) -> Side:
         try:
-            side = self._sides.of(str(given.folder), given.stamp, lambda: read_side(given.folder))
+            side = self._sides.of(str(given.folder), (given.rows, given.rest), lambda: read_side(given.folder))
         except (CompareError, RunError) as error:
             raise CompareError(str(error).replace(str(given.folder), given.label)) from error
         return dataclasses.replace(side, label=given.label)
@@ -115,5 +172,10 @@ def given_of(run: Run, name: str | None) -> Given:
     """A run as a side, under its name where it has one."""
     folder = results_dir() / run.run_id
     # All of `run.json` would not do: it changes with every workload that is begun.
-    stamp = (file_stamp(folder / MEASUREMENTS_FILE), run.state, run.settings, run.environment)
-    return Given(folder=folder, label=name or run.run_id, stamp=stamp)
+    return Given(
+        folder=folder,
+        label=name or run.run_id,
+        rows=file_stamp(folder / MEASUREMENTS_FILE),
+        rest=(run.state, run.settings, run.environment),
+        is_running=run.state == "running",
+    )

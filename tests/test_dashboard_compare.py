@@ -3,8 +3,10 @@
 import json
 
 import pandas as pd
+import psutil
 import pytest
 from compared_runs import planted_run
+from made_up_runs import lost_row, make_row, write_run
 from streamlit.testing.v1 import AppTest
 
 from dashboard import address, compare_choice, compare_store, compare_table
@@ -18,7 +20,8 @@ from profiling.compare.sides import CompareError
 from profiling.compare.text import worst_first
 from profiling.run_list import list_runs
 from profiling.run_notes import name_run
-from profiling.runs import MEASUREMENTS_FILE, read_run
+from profiling.runs import MEASUREMENTS_FILE, Progress, read_run
+from profiling.workload import Grid
 
 BASE, NEW = "20260301-190811-aa01", "20260302-190811-aa02"
 
@@ -257,6 +260,86 @@ def test_a_comparison_is_made_once_until_a_file_changes(slower, results, monkeyp
     (results / NEW / MEASUREMENTS_FILE).write_text("".join(rows[:-1]), encoding="utf-8")
     ask().future.result(20)
     assert read == [BASE, NEW, NEW]
+
+
+@pytest.fixture
+def growing(results):
+    """A run that is being measured by this process, of which a row is still to come; and how that row comes."""
+    planted_run(results / BASE, started_at="2026-03-01T19:08:11+00:00")
+    me = psutil.Process()
+    planted_run(
+        results / NEW,
+        state="running",
+        pid=me.pid,
+        process_started=me.create_time(),
+        progress=Progress(done=5, total=12, replicate=3),
+        started_at="2026-03-02T19:08:11+00:00",
+    )
+    file = results / NEW / MEASUREMENTS_FILE
+    rows = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join(rows[:-1]), encoding="utf-8")
+    return lambda: file.write_text("".join(rows), encoding="utf-8")
+
+
+def test_a_run_that_is_being_measured_is_compared_as_far_as_it_is_and_that_is_told(growing):
+    app = opened()
+    told = text(app)
+    assert "NEW is still being measured: 5 of 12 points, 5 replicates together." in told
+    assert "Coverage: NEW is running: 5 of 12 steps are measured" in told
+    assert "Run to run: unknown, with one run a side" in told
+
+
+def test_of_a_run_that_grows_a_comparison_is_made_anew_from_time_to_time(growing, results, monkeypatch):
+    made = Comparisons()
+
+    def ask(**changes):
+        base, new = (given_of(read_run(results / name), None) for name in (BASE, NEW))
+        return made.ask(Question(**{"base": base, "new": new, "fail_above": 0.05, "anyway": False, **changes}))
+
+    first = ask()
+    first.future.result(20)
+    growing()
+    assert ask() is first, "not due"
+    assert ask(fail_above=0.5) is not first, "asked for by a person"
+    monkeypatch.setattr(compare_store, "RENEW_S", 0.0)
+    monkeypatch.setattr(compare_store, "PAUSE_SHARE", 0.0)
+    with made._turn:
+        later = ask()
+        assert later is not first
+        assert ask() is later, "one at a time"
+        assert made.last_answer(later.question) is first
+    later.future.result(20)
+    assert made.last_answer(later.question) is later
+
+
+def test_while_a_newer_comparison_is_made_the_last_one_is_shown(growing, monkeypatch):
+    monkeypatch.setattr(compare_store, "RENEW_S", 0.0)
+    monkeypatch.setattr(compare_store, "PAUSE_SHARE", 0.0)
+    app = opened()
+    monkeypatch.setattr(compare_store, "WAIT_S", 0)
+    growing()
+    with compare_store.comparisons()._turn:
+        app.run()
+        assert not app.exception
+        told = text(app)
+    assert "The runs are being read" not in told
+    assert "OK" in told
+    assert "NEW is still being measured" in told
+
+
+def test_what_is_broken_or_missing_is_told_with_the_answer(results):
+    planted_run(results / BASE, started_at="2026-03-01T19:08:11+00:00")
+    grid = Grid(batch_size=(3,), seq_len=(5,), num_heads=(2,), d_model=10, device="cpu")
+    write_run(
+        results / NEW,
+        [lost_row("custom", "crashed", "signal 11"), make_row("official")],
+        grid=grid,
+        started_at="2026-03-02T19:08:11+00:00",
+    )
+    (answer,) = opened().error
+    told = answer.value.replace("\\", "")
+    assert "Broken: custom worked in BASE at 1 shape and no longer does: lost: crashed in NEW." in told
+    assert "custom: 1 of 2 shapes of BASE not asked for in NEW." in told
 
 
 def test_a_bug_in_a_comparison_is_raised_where_its_answer_is_asked_for(slower, results, monkeypatch):

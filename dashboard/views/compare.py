@@ -6,9 +6,9 @@ import time
 
 import streamlit as st
 
-from dashboard import address, compare_choice, compare_panel, compare_store, run_picker, session
+from dashboard import address, compare_choice, compare_panel, compare_progress, compare_store, run_picker, session
 from dashboard.compare_choice import Wish
-from dashboard.compare_store import Comparing, Question
+from dashboard.compare_store import Comparing
 from profiling.charts.formatting import duration, plain
 from profiling.compare.comparing import ComparisonRefused
 from profiling.compare.sides import CompareError
@@ -37,22 +37,28 @@ def show() -> None:
 
 
 def _show_comparison(wish: Wish) -> None:
-    """The answer; while it is being made, a fragment that looks for it."""
-    consent, result = st.container(), st.container()
+    """The answer; while it is being made, a fragment that looks for it, and the answer before it where there is one."""
+    consent, progress, result = st.container(), st.container(), st.container()
     key = session.compare_anyway(wish.base.run_id, wish.new.run_id)
     is_meant = bool(st.session_state.get(key))
-    asked = compare_store.comparisons().ask(_question(wish, anyway=is_meant))
-    if not asked.wait(compare_store.WAIT_S):
+    comparisons, question = compare_store.comparisons(), wish.question(anyway=is_meant)
+    asked = comparisons.ask(question)
+    is_there = asked.wait(compare_store.WAIT_S)
+    shown = asked if is_there else comparisons.last_answer(question)
+    if not is_there:
+        with result:
+            st.fragment(_watch, run_every=TICK_S)(asked, is_told=shown is None)
+    if shown is None:
         with consent:
             if is_meant:  # kept, though it is not known yet whether it is needed
                 _show_consent(key)
-        with result:
-            st.fragment(_watch, run_every=TICK_S)(asked)
         return
+    with progress:
+        compare_progress.show(wish, asked)
     is_marked = False
     with result:
         try:
-            found = asked.future.result()
+            found = shown.future.result()
         except ComparisonRefused as refusal:
             is_marked = True
             st.warning(f"Not compared: {plain(str(refusal))}.")
@@ -69,11 +75,6 @@ def _show_comparison(wish: Wish) -> None:
             _show_consent(key)
 
 
-def _question(wish: Wish, *, anyway: bool) -> Question:
-    base, new = (compare_store.given_of(run, wish.names.get(run.run_id)) for run in (wish.base, wish.new))
-    return Question(base=base, new=new, fail_above=wish.fail_above, anyway=anyway)
-
-
 def _show_consent(key: str) -> None:
     st.checkbox(
         "Compare all the same",
@@ -82,8 +83,10 @@ def _show_consent(key: str) -> None:
     )
 
 
-def _watch(asked: Comparing) -> None:
+def _watch(asked: Comparing, *, is_told: bool) -> None:
     if asked.future.done():
         st.rerun()
+    if not is_told:
+        return
     waited = time.monotonic() - asked.began
     st.info(f"The runs are being read and compared, for {duration(waited)} now. A big run takes some seconds …")
