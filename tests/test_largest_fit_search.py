@@ -316,8 +316,8 @@ def test_the_answer_is_told_with_what_ran_and_what_did_not() -> None:
         "the memory law of the shorter ones that ran predicts 11,800",
         "the limit: its process might hold 6.00 GiB in all, as asked, of the 8.00 GiB that were free",
         # 6144 - 402 - 4300.8
-        "at 11,264 torch held 211 MiB, the layer and its input 191 MiB, its call at most 4.20 GiB, and 1.41 GiB were "
-        "left",
+        "at 11,264 torch held 211 MiB, the layer and its input 191 MiB, its call at most 4.20 GiB, and the "
+        "rest, 1.41 GiB, was free or lay between blocks in use",
         "at 11,776 it was refused 1.90 GiB when it held at least 4.30 GiB",
     ]
     told = largest_dict(found)
@@ -342,7 +342,7 @@ def test_a_compiler_is_told_apart_from_the_layer_and_what_is_not_known_is_left_o
     assert words[1:] == [
         "the limit: its process might hold 600 MiB in all, 90 % of what was free",
         "at 64 torch held 211 MiB, its compiler 140 MiB, the layer and its input 51.0 MiB, its call at most 5.00 MiB, "
-        "and 193 MiB were left",
+        "and the rest, 193 MiB, was free or lay between blocks in use",
     ]
     unknown = dataclasses.replace(found, tried=(Tried(size=64),))
     assert len(largest_words(unknown)) == 2

@@ -74,7 +74,8 @@ def _shares(ran: Tried) -> list[str]:
     if ran.peak_mib is not None:
         told.append(f"its call at most {format_mib(ran.peak_mib)}")
         if ran.limit_mib is not None:
-            told.append(f"and {format_mib(max(0.0, ran.limit_mib - ran.before_mib - ran.peak_mib))} were left")
+            rest = format_mib(max(0.0, ran.limit_mib - ran.before_mib - ran.peak_mib))
+            told.append(f"and the rest, {rest}, was free or lay between blocks in use")
     return told
 
 
