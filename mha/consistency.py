@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import torch
@@ -24,7 +25,7 @@ from mha.checking.report import (
     ShapeComparison,
 )
 from mha.checking.request import asked_shape, known_device, known_dtype, require_settings
-from mha.checking.side_by_side import compare_at
+from mha.checking.side_by_side import NothingToCompare, compare_at
 from mha.checking.surroundings import own_random_state
 from mha.checking.trial import How, Stopped
 from mha.checking.wording import short
@@ -142,9 +143,17 @@ class _Check:
                 self._tell_sharing(self.identity)
             elif self.verdict == "pass":
                 self._check_parts(self.identity)
+            if self.verdict == "fail" and not self.findings and self.how.input_scale > 1:
+                self._explain_at_ordinary_input()
         except Stopped as stop:
             self.verdict, self.reason = stop.verdict, str(stop)
             self.findings += [finding for finding in stop.findings if finding not in self.findings]
+
+    def _explain_at_ordinary_input(self) -> None:
+        """Name a fault that large scores hide: where the softmax picks one key, no scale of the scores shows."""
+        with contextlib.suppress(Stopped):
+            identity = identify(self.how._replace(input_scale=1.0), self.asked, self.dtype, probes=False)
+            self.findings = findings_of(identity, self.asked)
 
     def _unreadable(self, identity: Identity) -> str:
         """No way to read the parameters gives the output; the trial reading is nothing to show."""
@@ -166,15 +175,22 @@ class _Check:
 
     def _compare(self, identity: Identity) -> None:
         """Hold the layer against the official one at the shape asked for and at the probe shapes."""
+        nothing: Stopped | None = None
         for shape in identity.shapes:
             try:
                 comparison, error_map = compare_at(identity, shape, self.dtype, need_weights=self.need_weights)
+            except NothingToCompare as stop:
+                nothing = nothing or stop.at(shape)
+                self.parts.limits.append(f"not compared {stop.at(shape)}")
+                continue
             except Stopped as stop:
                 if any(found.comparison.verdict == "fail" for found in self.comparisons):
                     break  # a wrong output stands, whatever happens at a later shape
                 raise stop.at(shape) from stop
             self.comparisons.append(ShapeComparison(shape, comparison))
             self.error_map = error_map if shape == self.asked else self.error_map
+        if nothing is not None and not self.comparisons:
+            raise nothing
         self.parts.add(self._part(identity))
         failed = [found for found in self.comparisons if found.comparison.verdict == "fail"]
         if failed:
@@ -223,7 +239,7 @@ class _Check:
         self.findings += found.findings
         for part in check_dtypes(identity, self.dtype, need_weights=self.need_weights):
             found.add(part)
-        self.parts = Parts(self.parts.parts + found.parts, [], found.limits, found.gradients)
+        self.parts = Parts(self.parts.parts + found.parts, [], self.parts.limits + found.limits, found.gradients)
 
     # -- the report ---------------------------------------------------------------------------------------------------
 

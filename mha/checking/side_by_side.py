@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import Tensor
 
 from mha.checking.comparison import Comparison, compare_outputs
+from mha.checking.conditioning import Problem, with_ties_allowed
 from mha.checking.identification import Identity
 from mha.checking.report import ErrorMap, Shape
 from mha.checking.surroundings import threads_for
 from mha.checking.trial import Stopped, Trial, is_fused
-from mha.checking.wording import words
+from mha.checking.wording import short, words
 from mha.official import call_official, causal_mask, fast_path
 from mha.oracle import AttentionWeights, oracle
 from mha.reading.layouts import Reading
@@ -21,6 +24,10 @@ SECOND_LOOKS = 4
 FIRST_SEED_OF_SECOND_LOOKS = 1000
 
 MAX_POSITIONS = 64  # of an error map; more are put together
+
+
+class NothingToCompare(Stopped):
+    """The official layer's own output is not finite: nothing can be said of any other there."""
 
 
 def compare_at(
@@ -34,6 +41,7 @@ def compare_at(
         need_weights: how the official layer is called; None: as the layer attends.
 
     Raises:
+        NothingToCompare: where the official layer's own output is NaN or infinite.
         Stopped: where a layer raises, or the layer's output is of another shape or differs from run to run.
     """
     with threads_for(shape):
@@ -50,7 +58,8 @@ def _compare_at(
         found = [comparison]
         for i in range(SECOND_LOOKS):
             again, same = identity.at(shape, dtype, seed=trial.how.seed + FIRST_SEED_OF_SECOND_LOOKS + i)
-            found.append(_compare(identity, again, same, again.run_twice(), need_weights)[0])
+            with contextlib.suppress(NothingToCompare):
+                found.append(_compare(identity, again, same, again.run_twice(), need_weights)[0])
         comparison = comparison.joined(found)
     return comparison, _error_map(output, expected, shape.num_heads)
 
@@ -59,11 +68,23 @@ def _compare(
     identity: Identity, trial: Trial, reading: Reading | None, output: Tensor, need_weights: bool | None
 ) -> tuple[Comparison, Tensor]:
     expected, other = _official_outputs(identity, trial, reading, need_weights)
+    num_lost = int((~torch.isfinite(expected)).sum())
+    if num_lost:
+        raise NothingToCompare(
+            "error",
+            f"{num_lost} elements of the official layer's own output are NaN or infinite in {short(trial.dtype)}, with "
+            f"an input times {trial.how.input_scale:g}: there is nothing to compare with; make the input smaller "
+            "(--input-scale), or take another dtype",
+        )
     weights = trial.weights(reading)
     if "w_o" not in weights:  # the layer has no output projection: the official layer's own
         weights["w_o"] = trial.official(reading, bias=False).out_proj.weight.detach().cpu().double()
     truth = oracle(trial.x, AttentionWeights(**weights), trial.shape.num_heads, causal=identity.is_causal)
-    return compare_outputs(output, expected, truth, trial.dtype, also=other), expected
+    found = compare_outputs(output, expected, truth, trial.dtype, also=other)
+    if found.verdict == "fail" and not found.num_non_finite:
+        problem = Problem(trial.x, weights, trial.shape.num_heads, trial.dtype, identity.is_causal)
+        found = with_ties_allowed(found, output, expected, truth, problem)
+    return found, expected
 
 
 def _official_outputs(
