@@ -32,7 +32,7 @@ GRID = Grid(batch_size=(1,), seq_len=(64,), num_heads=(2,), d_model=6, device="c
 
 def try_call(child: MeasuringChild, seq_len: int, mode: str = "inference", **how: Any) -> dict[str, Any]:
     workload = make_workload(batch_size=1, seq_len=seq_len, num_heads=2, d_model=6, mode=mode)
-    return child.ask({"request": "try_call", "workload": workload.to_dict(), **how}, limit_s=120)
+    return child.ask({"request": "try_call", "workload": workload.to_dict(), **how}, limit_s=300)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux refuses a process what it allocates beyond a limit")
