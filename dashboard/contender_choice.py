@@ -9,7 +9,8 @@ import streamlit as st
 
 from dashboard import layer_notices
 
-WIDTH = 150
+# A path of some folders is read in it.
+WIDTH = 300
 
 
 def choose_contender(place: Any, label: str, key: str, options: Sequence[str], first: str) -> str:

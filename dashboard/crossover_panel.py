@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import search_progress, search_words, services, session, snippets
-from dashboard.contender_choice import WIDTH, choose_contender
+from dashboard.contender_choice import choose_contender
 from dashboard.layers import stamp
 from dashboard.operator_controls import Start
 from dashboard.report_text import code
@@ -30,6 +30,7 @@ from profiling.workload import GridError
 
 # Of a size: a control of a browser takes no more.
 MOST = 2**31 - 1
+WIDTH = 150
 
 
 def show(run: Run, table: pd.DataFrame, start: Start) -> None:
@@ -68,6 +69,7 @@ def _ask(run: Run, table: pd.DataFrame, start: Start) -> tuple[CrossoverQuestion
     row = st.container(horizontal=True, gap="small", vertical_alignment="bottom")
     one = choose_contender(row, "Contender", session.CROSSOVER_ONE, start.contenders, start.pair[0])
     other = choose_contender(row, "Next to", session.CROSSOVER_OTHER, start.contenders, start.pair[1])
+    row = st.container(horizontal=True, gap="small", vertical_alignment="bottom")
     axis = row.selectbox("Along", AXES, key=session.CROSSOVER_AXIS, bind="query-params", width=WIDTH)
     axis = axis if axis in AXES else AXES[0]
     point = point_along(table, axis)
@@ -78,8 +80,6 @@ def _ask(run: Run, table: pd.DataFrame, start: Start) -> tuple[CrossoverQuestion
         row.number_input(label, 1, MOST, value, key=session.crossover_end(label, run.run_id, axis), width=WIDTH)
         for label, value in zip(("From", "To"), span, strict=True)
     )
-    if low is None or high is None:
-        return None, "from and to must be whole numbers of at least 1, not empty"
     try:
         if one == other:
             raise GridError(f"the two contenders must differ, and both are {quoted(one)}")
@@ -123,7 +123,7 @@ def _expected(question: CrossoverQuestion) -> str:
     reason = excess(expected)
     too_large = f" Of these sizes some are left out: {plain(reason)}." if reason else ""
     return (
-        f"First {plain(sizes)}, {count(plan.replicates, 'replicate')} each: ≈ **{duration(expected.seconds)}**. "
+        f"First {plain(sizes)}, each in {count(plan.replicates, 'replicate')}: ≈ **{duration(expected.seconds)}**. "
         f"Then up to ≈ {duration(question.further_size_s())} for each further size, of which none is begun after "
         f"{duration(BUDGET_S)}.{too_large}"
     )
@@ -153,7 +153,7 @@ def _whence(record: Record) -> str:
     parts = [f"Measured {day_and_time(record.started_at)}", record.device_name]
     parts += [count(threads, "thread")] if isinstance(threads, int) else []
     parts += [f"torch {record.torch_version}"] if record.torch_version else []
-    told = f"{plain(' · '.join(filter(None, parts)))} · {code(record.folder.name)}, each step a run."
+    told = f"{plain(' · '.join(filter(None, parts)))}. Kept in the folder {code(record.folder.name)}, each step a run."
     if record.state not in (RUNNING, FINISHED) and record.state_reason:
         told += f" It was not brought to its end: {plain(record.state_reason)}."
     if _was_edited(record):

@@ -17,7 +17,6 @@ from profiling.charts.names import name_of
 from profiling.laws.crossover_list import place_of
 from profiling.laws.largest_fit import SHARE_OF_FREE
 from profiling.laws.next_commands import fits_arguments, point_along
-from profiling.layers import is_compiled
 from profiling.memory_estimate import free_memory_mib
 from profiling.workload import GridError
 
@@ -33,9 +32,7 @@ def show(table: pd.DataFrame, start: Start) -> None:
     """
     st.markdown(f"##### {TITLE}")
     point = point_along(table, "seq_len")
-    options = tuple(name for name in start.contenders if not is_compiled(name))
-    row = st.container(horizontal=True, gap="small", vertical_alignment="bottom")
-    contender = choose_contender(row, "Contender", session.FITS_ONE, options, start.pair[0])
+    contender = choose_contender(st, "Contender", session.FITS_ONE, start.contenders, start.pair[0])
     question = None
     try:
         if point is None:

@@ -61,7 +61,8 @@ def crossover_chart(record: Record) -> go.Figure:
         figure.add_vrect(x0=low, x1=high, fillcolor=SHADE, line_width=0, layer="below")
     figure.add_hline(y=1, line={"color": UNRELIABLE, "width": 1, "dash": "dot"})
     header = TITLE_HEIGHT + legend_height(figure)
-    frame(figure, "Times as fast as the other", PLOT_HEIGHT + header, header=header, legend_at=TITLE_HEIGHT)
+    title = f"{_short(first)}: times as fast as {_short(second)}"
+    frame(figure, title, PLOT_HEIGHT + header, header=header, legend_at=TITLE_HEIGHT)
     ticks = size_ticks([each.size for each in sizes], is_log=True)
     axis = formatting.axis_label(record.axis)
     figure.update_xaxes(type="log", title=axis, tickvals=ticks, ticktext=[str(size) for size in ticks])
@@ -107,6 +108,11 @@ def _marks(sizes: list[Size], name: str, color: str, symbol: str) -> go.Scatter:
         hovertemplate="%{x:,}: %{text}<extra></extra>",
         showlegend=True,
     )
+
+
+def _short(name: str) -> str:
+    """A name of which two have room in a title on a phone."""
+    return formatting.chart_text(name, 20)
 
 
 def _reach(size: Size) -> tuple[float, float]:
