@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.ratios import SMALLEST_CLAIM
+from profiling.wording import rounded_percent
 
 # Two figures that are alike within more than this are not said to agree: nearly all are.
 WIDEST_AGREEMENT = 0.25
@@ -69,4 +70,4 @@ def agreement(said: Told, found: Told) -> tuple[bool | None, str]:
     if agrees and noise > math.log1p(WIDEST_AGREEMENT):
         return None, f"{words}: too noisy to tell; measure with more processes, or in a quieter moment"
     verdict = "agree, within" if agrees else "differ, by more than"
-    return agrees, f"{words}: they {verdict} {math.expm1(noise):.1%} of noise"
+    return agrees, f"{words}: they {verdict} {rounded_percent(math.expm1(noise))} of noise"

@@ -13,7 +13,7 @@ from typing import Any
 from profiling.ratios import SMALLEST_CLAIM
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 from profiling.units import format_ratio
-from profiling.wording import cut_middle, short_names, workload_words
+from profiling.wording import cut_middle, rounded_percent, short_names, workload_words
 
 MAX_ROWS = 16
 WIDTH = 100
@@ -88,7 +88,7 @@ def _found(row: Row) -> str:
     told += f"  {row['speed_verdict']}"
     # Above this it is the noise that decides what may be claimed.
     if row["noise_floor"] is not None and row["noise_floor"] > SMALLEST_CLAIM:
-        told += f", noise {row['noise_floor']:.1%}"
+        told += f", noise {rounded_percent(row['noise_floor'])}"
     return told
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from profiling.intervals import LEVEL, mean_interval
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
+from profiling.wording import rounded_percent
 
 # A difference below this is not worth a claim on any machine that was tried.
 SMALLEST_CLAIM = 0.02
@@ -126,19 +127,22 @@ def speed_verdict(found: Joined, clone: Joined | None) -> tuple[str, str]:
         )
     if clone.lies_outside(SMALLEST_CLAIM):
         return "unsure", (
-            f"a clone of the reference differs from it by {clone.stray:.1%} too: something besides the layers "
-            "differs. Measure again in a quiet moment"
+            f"a clone of the reference differs from it by {rounded_percent(clone.stray)} too: something besides the "
+            "layers differs. Measure again in a quiet moment"
         )
     margin = max(SMALLEST_CLAIM, clone.stray)
     interval = f"the interval {found.low:.3f} to {found.high:.3f}"
     if found.lies_outside(margin):
         verdict = "faster" if found.speedup > 1 else "slower"
-        return verdict, f"{interval} lies wholly outside of 1 ± {margin:.1%}"
+        return verdict, f"{interval} lies wholly outside of 1 ± {rounded_percent(margin)}"
     if found.lies_within(SMALLEST_CLAIM) and margin == SMALLEST_CLAIM:
-        return "same", f"{interval} lies wholly within 1 ± {SMALLEST_CLAIM:.0%}"
+        return "same", f"{interval} lies wholly within 1 ± {rounded_percent(SMALLEST_CLAIM)}"
     if margin > SMALLEST_CLAIM:
         return "unsure", (
-            f"{interval} is not clear of 1 ± {margin:.1%}, by which a clone of the reference strayed: more replicates, "
-            "or a quieter machine"
+            f"{interval} is not clear of 1 ± {rounded_percent(margin)}, by which a clone of the reference strayed: "
+            "more replicates, or a quieter machine"
         )
-    return "unsure", f"{interval} reaches across the edge of 1 ± {margin:.0%}: more replicates make it narrower"
+    return (
+        "unsure",
+        f"{interval} reaches across the edge of 1 ± {rounded_percent(margin)}: more replicates make it narrower",
+    )

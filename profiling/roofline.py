@@ -14,6 +14,7 @@ import pandas as pd
 from profiling.ceilings import ceilings_of
 from profiling.costs import arithmetic_intensity
 from profiling.typed_columns import typed
+from profiling.wording import rounded_percent
 from profiling.workload import Workload
 
 # Beyond it neither caches nor a busy moment explain it.
@@ -89,17 +90,17 @@ def warning_of(fraction: float, *, is_memory: bool) -> str | None:
         return None
     if fraction > IMPOSSIBLE:
         return (
-            f"at {fraction:,.0%} of what this machine was measured to do: the call cannot have done the work that is "
-            "counted, as where it gives back a stored result"
+            f"at {rounded_percent(fraction, 0)} of what this machine was measured to do: the call cannot have done the "
+            "work that is counted, as where it gives back a stored result"
         )
     if is_memory:
         return (
-            f"at {fraction:.0%} of what memory was measured to deliver: its tensors stay in the processor's caches "
-            "from call to call, so that ceiling does not bind it"
+            f"at {rounded_percent(fraction, 0)} of what memory was measured to deliver: its tensors stay in the "
+            "processor's caches from call to call, so that ceiling does not bind it"
         )
     return (
-        f"at {fraction:.0%} of the measured ceiling: the ceiling is too low, since the machine was busier or slower "
-        "when it was measured; measure again on a quiet machine"
+        f"at {rounded_percent(fraction, 0)} of the measured ceiling: the ceiling is too low, since the machine was "
+        "busier or slower when it was measured; measure again on a quiet machine"
     )
 
 

@@ -40,6 +40,12 @@ def as_percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
+def rounded_percent(share: float, places: int = 1) -> str:
+    """`5 %`, `2.3 %`: a share to so many places, without a last zero."""
+    said = f"{100 * share:,.{places}f}"
+    return (said.rstrip("0").rstrip(".") if places else said) + " %"
+
+
 def one_line(text: str, width: int) -> str:
     """A text that may hold anything, in one line of at most `width` characters, with what cannot be shown escaped."""
     # Ten times as much as can be shown is looked at: whoever wrote it may have written a gigabyte.

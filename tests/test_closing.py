@@ -9,6 +9,7 @@ from made_up_runs import lost_row, make_row, make_run, write_run
 from profiling.closing import MAX_ROWS, WHERE_TO_REPEAT, closing_lines, summary
 from profiling.events import Ended
 from profiling.progress import describe
+from profiling.wording import rounded_percent
 
 
 def test_a_summary_tells_speedups_with_intervals_and_what_may_be_claimed(tmp_path: Path) -> None:
@@ -22,7 +23,7 @@ def test_a_summary_tells_speedups_with_intervals_and_what_may_be_claimed(tmp_pat
     assert closing_lines(folder) == [
         "speed-up over the reference:",
         "    b 3 s 5 h 2 d 10  custom  1.50× (0.64× to 3.50×)  provisional",
-        "    b 3 s 7 h 2 d 10  custom  1.50× (0.64× to 3.50×)  provisional, noise 12.0%",
+        "    b 3 s 7 h 2 d 10  custom  1.50× (0.64× to 3.50×)  provisional, noise 12 %",
         "provisional: nothing can be claimed below 5 replicates; add replicates:",
         f"    python -m profiling sweep --out {folder} --resume --replicates 5",
         "1 row with a warning: the machine was busy (replicate 1)",
@@ -44,13 +45,17 @@ def after_rows(rows: list[dict[str, Any]], replicates: int = 5) -> list[str]:
 
 
 def test_the_commonest_reason_for_being_unsure_is_told_once_whatever_its_numbers() -> None:
-    reasons = ["the clone strays by 7.5%", "the interval 0.970 to 1.230 is wide", "the interval 0.871 to 1.350 is wide"]
+    reasons = [
+        "the clone strays by 7.5 %",
+        "the interval 0.970 to 1.230 is wide",
+        "the interval 0.871 to 1.350 is wide",
+    ]
     rows = [row_of("unsure", reason) for reason in reasons]
     assert after_rows([*rows, row_of("faster", "it is")]) == [
         "unsure in 3 rows, 2 of them alike, the first: the interval 0.970 to 1.230 is wide"
     ]
     assert after_rows(rows[1:]) == ["unsure in 2 rows, all alike, the first: the interval 0.970 to 1.230 is wide"]
-    assert after_rows(rows[:1]) == ["unsure: the clone strays by 7.5%"]
+    assert after_rows(rows[:1]) == ["unsure: the clone strays by 7.5 %"]
     assert after_rows([row_of("faster", "it is"), row_of("same", "it is")]) == []
 
 
@@ -83,12 +88,12 @@ def test_an_interval_from_nothing_to_anything_is_told_in_words(low: float, high:
 def test_a_noise_floor_is_told_where_it_decides_what_may_be_claimed(noise: float | None, told: bool) -> None:
     line = summary([row_of("faster", noise_floor=noise)], Path("run"), 5)[1]
     assert ("noise" in line) is told
-    assert not told or line.endswith(f", noise {noise:.1%}")
+    assert not told or line.endswith(f", noise {rounded_percent(noise)}")
 
 
 def test_names_give_way_and_sentences_wrap_so_that_lines_stay_within_a_hundred_columns() -> None:
     wide = {"batch_size": 128, "seq_len": 16384, "d_model": 1024, "mode": "training"}
-    reason = "the interval 0.970 to 1.050 is not clear of 1 ± 4.5%, by which a clone of the reference strayed: " * 3
+    reason = "the interval 0.970 to 1.050 is not clear of 1 ± 4.5 %, by which a clone of the reference strayed: " * 3
     own = "some/where/deep/in/folders/a_rather_long_file_name.py:SomeAttention"
     rows = [row_of("unsure", reason, clone_speedup=1.123, warnings="busy " * 40, **wide) | {"contender": own}]
     lines = summary([*rows, row_of("provisional")], Path("x" * 120), 5)

@@ -103,7 +103,7 @@ def test_the_budget_is_seconds_of_samples_per_contender() -> None:
 def test_rounds_end_once_the_ratio_is_known() -> None:
     rounds = rounds_of(Clock(), {"a": 10.0, "b": 30.0}, budget_s=100.0, pairs={"a": "b"})
     assert len(rounds.samples["a"]) == MIN_ROUNDS_FOR_INTERVAL
-    assert rounds.stop_reason == "interval within 1%"
+    assert rounds.stop_reason == "interval within 1 %"
 
 
 def test_rounds_do_not_end_while_the_ratio_strays() -> None:

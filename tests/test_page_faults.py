@@ -54,7 +54,7 @@ def test_few_faults_or_none_that_were_counted_are_not_told(faults: float | None,
 def test_faults_of_a_heap_as_it_comes_are_told_with_what_removes_them() -> None:
     warning = told(4000.0, 0.02)
     assert warning is not None
-    assert warning.startswith("4,000 page faults a call, about 10% of its time: fresh memory from the kernel")
+    assert warning.startswith("4,000 page faults a call, about 10 % of its time: fresh memory from the kernel")
     assert warning.endswith("--heap pinned removes it")
     assert "--heap" not in str(told(4000.0, 0.02, can_pin=False))
 
@@ -62,11 +62,11 @@ def test_faults_of_a_heap_as_it_comes_are_told_with_what_removes_them() -> None:
 def test_faults_of_a_pinned_heap_point_at_the_layer() -> None:
     warning = told(900.0, 0.02, is_pinned=True)
     assert warning is not None
-    assert warning.startswith("900 page faults a call, about 2% of its time, though the heap is pinned")
+    assert warning.startswith("900 page faults a call, about 2 % of its time, though the heap is pinned")
 
 
 def test_the_share_is_never_more_than_all() -> None:
-    assert "about 100% of its time" in str(told(7000.0, 1e-6))
+    assert "about 100 % of its time" in str(told(7000.0, 1e-6))
 
 
 def test_the_heap_is_pinned_where_all_settings_are_there(monkeypatch: pytest.MonkeyPatch) -> None:

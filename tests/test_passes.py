@@ -527,7 +527,7 @@ def test_a_clock_too_coarse_is_told_in_every_row() -> None:
     rows = run(["custom", "official"], device=Coarse())
     for name in ("custom", "official"):
         assert rows[name].cells["calls_per_sample"] == 1000
-        assert "the clock's step of 1e+04 µs is 10% of the shortest sample" in rows[name].cells["warnings"]
+        assert "the clock's step of 1e+04 µs is 10 % of the shortest sample" in rows[name].cells["warnings"]
 
 
 def test_a_reference_far_from_the_truth_lets_no_row_pass(plant: Callable[..., None]) -> None:

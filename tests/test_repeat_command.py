@@ -44,7 +44,7 @@ def test_a_row_is_measured_again_at_once_and_judged(
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines() == [
         # Two replicates of the row, ln(0.92/0.91) = 0.01093: 12.706 · 0.00773 / √2 = 0.06944; those of today are alike.
-        "the row said 0.915 [0.854, 0.981], here 0.900 [0.900, 0.900]: they agree, within 7.2% of noise",
+        "the row said 0.915 [0.854, 0.981], here 0.900 [0.900, 0.900]: they agree, within 7.2 % of noise",
         "max error: the row said 0.00e+00, here 0.00e+00",
         str(tmp_path / "again"),
     ]

@@ -81,7 +81,7 @@ def test_a_row_below_its_roof_is_not_warned_of(fraction: float, is_memory: bool)
 def test_a_row_above_its_roof_keeps_its_number_and_says_which_roof_is_too_low() -> None:
     found = roofline_cells(row(achieved_gflop_per_s=112.0, warnings="neighbour, busy"), MEASURED)
     assert found["roofline_fraction"] == pytest.approx(1.12)
-    assert found["warnings"].startswith("neighbour, busy; at 112% of the measured ceiling: ")
+    assert found["warnings"].startswith("neighbour, busy; at 112 % of the measured ceiling: ")
     slow = {**MEASURED, "ceilings": CEILINGS | {"copy_gb_per_s": 5.0}}
     assert "of what memory was measured to deliver" in roofline_cells(row(), slow)["warnings"]
 
@@ -107,7 +107,7 @@ def test_the_table_of_a_run_says_how_far_each_row_is_from_what_the_machine_can_d
     assert table["arithmetic_intensity"][2] is pd.NA
     assert table["matmul_gflop_per_s"].tolist() == [100.0] * 3
     assert table["copy_gb_per_s"].tolist() == [20.0] * 3
-    assert table["warnings"][0].startswith("at 125% of the measured ceiling")
+    assert table["warnings"][0].startswith("at 125 % of the measured ceiling")
     assert table["warnings"][1] is pd.NA
 
 

@@ -20,7 +20,7 @@ def test_steady_rounds_are_not_warned_of(floor: float | None) -> None:
 
 def test_a_clone_that_strays_is_told() -> None:
     (warning,) = warnings_of_rounds({"official": STEADY}, "official", 0.12)
-    assert warning.startswith("a clone of official strayed from it by 12%")
+    assert warning.startswith("a clone of official strayed from it by 12 %")
 
 
 def test_few_rounds_are_told() -> None:
@@ -28,7 +28,7 @@ def test_few_rounds_are_told() -> None:
     assert warning.startswith("7 rounds only")
 
 
-@pytest.mark.parametrize(("last", "told"), [(1.06, "+6%"), (0.9, "-10%")])
+@pytest.mark.parametrize(("last", "told"), [(1.06, "+6 %"), (0.9, "-10 %")])
 def test_drift_is_told_with_its_direction(last: float, told: str) -> None:
     (warning,) = warnings_of_rounds({"official": [1.0] * 10 + [1.0] * 10 + [last] * 10}, "official", 0.0)
     assert f"drifted by {told}" in warning
@@ -45,12 +45,12 @@ def test_times_in_two_groups_are_told_of_each_contender_that_has_them() -> None:
     samples = {"official": [time * 1e-3 for time in STEADY], "custom": [time * 1e-3 for time in TWO_GROUPS]}
     assert mode_warnings(samples, ["official", "absent"]) == []
     (warning,) = mode_warnings(samples, ["custom", "official"])
-    assert warning.startswith("40% of the times of custom are a group of their own, 10% slower")
+    assert warning.startswith("40 % of the times of custom are a group of their own, 10 % slower")
     assert "--threads 1" in warning
     assert "; " not in warning
 
 
-@pytest.mark.parametrize(("shortest_s", "share"), [(5e-3, "2%"), (1e-3, "10%"), (1e-5, "100%"), (0.0, "100%")])
+@pytest.mark.parametrize(("shortest_s", "share"), [(5e-3, "2 %"), (1e-3, "10 %"), (1e-5, "100 %"), (0.0, "100 %")])
 def test_a_clock_too_coarse_for_the_shortest_sample_is_told(shortest_s: float, share: str) -> None:
     warning = clock_warning(shortest_s, 1e-4)
     assert warning is not None

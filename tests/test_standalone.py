@@ -284,11 +284,11 @@ def test_agreement_is_nearness_within_noise() -> None:
     # Half-widths ln(1.35/1.29)/2 = 0.02273 and ln(1.34/1.28)/2 = 0.02290: together 0.03227, which is 3.3 %.
     assert agreement(said, near) == (
         True,
-        "the row said 1.320 [1.290, 1.350], here 1.310 [1.280, 1.340]: they agree, within 3.3% of noise",
+        "the row said 1.320 [1.290, 1.350], here 1.310 [1.280, 1.340]: they agree, within 3.3 % of noise",
     )
     assert agreement(said, far) == (
         False,
-        "the row said 1.320 [1.290, 1.350], here 1.200 [1.170, 1.230]: they differ, by more than 3.4% of noise",
+        "the row said 1.320 [1.290, 1.350], here 1.200 [1.170, 1.230]: they differ, by more than 3.4 % of noise",
     )
     wide = Told(speedup=1.3, low=1.0, high=1.69, processes=2, noise_floor=0.0)
     assert agreement(said, wide) == (

@@ -137,7 +137,7 @@ def test_the_interval_is_that_of_all_compared_contenders_together_and_the_clones
     assert math.log(row["speedup_high"]) == pytest.approx(0.11 + half, rel=1e-4)
     # The clone's interval, 0.0324 ± 0.0112, lies wholly above 2 % so; widened by the other contender it would not.
     assert row["speed_verdict"] == "unsure"
-    assert "a clone of the reference differs from it by 3.3% too" in row["speed_verdict_reason"]
+    assert "a clone of the reference differs from it by 3.3 % too" in row["speed_verdict_reason"]
     assert row["noise_floor"] == pytest.approx(math.exp(0.0324) - 1)
 
 

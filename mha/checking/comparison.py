@@ -188,7 +188,7 @@ def _reason(found: Comparison) -> str:
     if found.error_ratio > ERROR_RATIO_TOLERANCE:
         return (
             f"differs from the official layer by up to {found.max_abs_error:.2e} (at {place}), beyond rounding in "
-            f"{found.share_off:.0%} of the elements; from the float64 truth by "
+            f"{100 * found.share_off:.0f} % of the elements; from the float64 truth by "
             f"{found.max_abs_error_oracle:.2e}, which is {found.error_ratio:.3g} times what the official layer's own "
             f"error and rounding explain ({found.allowed:.2e}); allowed: {ERROR_RATIO_TOLERANCE:g} times"
         )

@@ -37,7 +37,8 @@ and outside of any operator (**framework overhead**: Python, and torch's own dis
 together are the profiled time: that is checked, and said where it is not so. Which role an operator has is told by
 the sizes and the order of the products around the softmax, not by names. A fused kernel does scores, softmax and
 weighted sum in one, and is not split; what a compiler generated has a role of its own; what fits nothing is *other*,
-by name.
+by name. Where a compiler has moved products of a backward pass so that neither order nor sizes tell them apart, it is
+said which they may be.
 
 *What may be claimed:* how many calls there are of each, and which part of the time. "Beyond what single calls vary"
 means that the middle halves of the calls of both do not overlap. It is one process, without replicates: for how much

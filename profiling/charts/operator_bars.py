@@ -15,6 +15,7 @@ from profiling.operators.kinds import short
 from profiling.operators.result import ContenderProfile, OperatorProfile, RoleTime
 from profiling.operators.roles import ROLES, label_of
 from profiling.units import format_time
+from profiling.wording import rounded_percent
 
 TITLE_HEIGHT = 40
 AXIS_HEIGHT = 60
@@ -66,7 +67,7 @@ def _bars(profile: ContenderProfile, name: str, position: int) -> go.Bar:
         orientation="h",
         y=[role.label for role in roles],
         x=[role.self_ms for role in roles],
-        text=[f"{role.share:.1%}" for role in roles],
+        text=[rounded_percent(role.share) for role in roles],
         textposition="outside",  # a light hatching hides what stands on it
         cliponaxis=False,
         marker={"color": style.color, "pattern": {"shape": PATTERNS[position % len(PATTERNS)], "size": 5}},
@@ -85,7 +86,7 @@ def _labels(measured: Sequence[ContenderProfile]) -> list[str]:
 def _hover(role: RoleTime, name: str, num_calls: int) -> str:
     lines = [
         f"<b>{chart_text(name)}</b>",
-        f"{role.label}: {format_time(role.self_ms / 1e3)}, {role.share:.1%} of the call",
+        f"{role.label}: {format_time(role.self_ms / 1e3)}, {rounded_percent(role.share)} of the call",
         *(() if role.device_ms is None else (f"on the device {format_time(role.device_ms / 1e3)}",)),
     ]
     for each in role.operators[:MOST_NAMED]:
@@ -97,4 +98,5 @@ def _hover(role: RoleTime, name: str, num_calls: int) -> str:
 
 def _largest(profile: ContenderProfile) -> str:
     role = max(profile.roles(), key=lambda role: role.self_ms)
-    return f"{format_time((profile.total_ms or 0.0) / 1e3)} a call, most of it in {role.label} ({role.share:.0%})"
+    most = f"most of it in {role.label} ({rounded_percent(role.share, 0)})"
+    return f"{format_time((profile.total_ms or 0.0) / 1e3)} a call, {most}"

@@ -14,6 +14,7 @@ from profiling.measuring.disturbance.page_faults import page_faults
 from profiling.measuring.garbage import no_garbage_collection
 from profiling.ratios import log_ratios
 from profiling.settings import MIN_ROUNDS
+from profiling.wording import rounded_percent
 
 # A sample lasts well above the clock's resolution (about 0.1 µs) and above the jitter of a wake-up.
 SAMPLE_S = 4e-3
@@ -121,5 +122,5 @@ def _enough(samples: Mapping[str, list[float]], pairs: Mapping[str, str], spent_
     if pairs and num_rounds >= MIN_ROUNDS_FOR_INTERVAL and num_rounds % ROUNDS_BETWEEN_LOOKS == 0:
         widths = (median_half_width(log_ratios(samples[ref], samples[name])) for name, ref in pairs.items())
         if max(widths) <= NARROW:
-            return f"interval within {NARROW:.0%}"
+            return f"interval within {rounded_percent(NARROW)}"
     return ""

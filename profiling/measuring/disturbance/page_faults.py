@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from profiling.child_process import can_pin_heap
 from profiling.measuring.torch_environment import allocator, is_heap_pinned
+from profiling.wording import rounded_percent
 
 try:
     import resource
@@ -63,7 +64,7 @@ def fault_warning(
     if not faults_per_call or faults_per_call * cost_s() < MUCH_FAULTING * call_s:
         return None
     share = min(faults_per_call * cost_s() / call_s, 1.0)
-    seen = f"{faults_per_call:,.0f} page faults a call, about {share:.0%} of its time"
+    seen = f"{faults_per_call:,.0f} page faults a call, about {rounded_percent(share, 0)} of its time"
     if is_pinned():
         return f"{seen}, though the heap is pinned: look in the layer for memory that grows or is mapped at each call"
     cause = f"{seen}: fresh memory from the kernel at each call is part of these times"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from profiling.measuring.disturbance.page_faults import fault_warning
 from profiling.measuring.disturbance.two_modes import two_modes
 from profiling.measuring.latency import MIN_STEPS, Rounds
+from profiling.wording import rounded_percent
 
 # Relative differences from which a reader has to be told.
 MUCH_STRAY = 0.05
@@ -52,8 +53,8 @@ def warnings_of_rounds(samples: Mapping[str, Sequence[float]], reference: str, n
     times = samples.get(reference, [])
     if noise_floor is not None and noise_floor >= MUCH_STRAY:
         found.append(
-            f"a clone of {reference} strayed from it by {noise_floor:.0%}: smaller differences say nothing. Measure "
-            "on a quieter machine, or longer (--time-budget)"
+            f"a clone of {reference} strayed from it by {rounded_percent(noise_floor, 0)}: smaller differences say "
+            "nothing. Measure on a quieter machine, or longer (--time-budget)"
         )
     if 0 < len(times) < FEW_ROUNDS:
         found.append(f"{len(times)} rounds only: a longer --time-budget makes the figures firmer")
@@ -62,8 +63,8 @@ def warnings_of_rounds(samples: Mapping[str, Sequence[float]], reference: str, n
         first, last = statistics.median(times[:third]), statistics.median(times[-third:])
         if abs(last / first - 1) >= MUCH_DRIFT:
             found.append(
-                f"the times drifted by {last / first - 1:+.0%} from the first third of the rounds to the last: ratios, "
-                "taken round by round, stand, times do not"
+                f"the times drifted by {100 * (last / first - 1):+.0f} % from the first third of the rounds to the "
+                "last: ratios, taken round by round, stand, times do not"
             )
     return found
 
@@ -75,7 +76,8 @@ def mode_warnings(samples: Mapping[str, Sequence[float]], names: Sequence[str]) 
         modes = two_modes(samples.get(name, []))
         if modes is not None:
             found.append(
-                f"{modes.slow_share:.0%} of the times of {name} are a group of their own, {modes.apart:.0%} slower: "
+                f"{rounded_percent(modes.slow_share, 0)} of the times of {name} are a group of their own, "
+                f"{rounded_percent(modes.apart, 0)} slower: "
                 "the median is that of the larger group (turbo, huge pages or a shared core switch so). Add "
                 "--replicates, and where it ran on more than one thread try --threads 1"
             )
@@ -104,6 +106,6 @@ def clock_warning(shortest_s: float, clock_step_s: float) -> str | None:
         return None
     share = clock_step_s / shortest_s if shortest_s > 0 else 1.0
     return (
-        f"the clock's step of {clock_step_s * 1e6:.3g} µs is {min(share, 1.0):.0%} of the shortest sample: smaller "
-        "differences say nothing. Measure a larger shape"
+        f"the clock's step of {clock_step_s * 1e6:.3g} µs is {rounded_percent(min(share, 1.0), 0)} of the shortest "
+        "sample: smaller differences say nothing. Measure a larger shape"
     )
