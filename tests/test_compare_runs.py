@@ -166,6 +166,9 @@ def test_measured_once_more_what_was_the_run_is_no_regression(results: Path) -> 
     assert done.exit_code == 0, done.output
     assert "BASE base, base-2.csv\nNEW  new, new-2\n" in done.stdout
     assert "(2 of BASE, 2 of NEW); the intervals hold it, known from 2 runs beyond the first of a side" in done.stdout
+    one_pair = compare(results, "base", "new", "--new-also", "new-2")
+    assert "with one more they would be far narrower" in one_pair.stdout
+    assert one_pair.stdout.splitlines()[-1].startswith("OK, as far as one pair of runs can tell: ")
     told = json.loads(compare(results, "base", "new", "--new-also", "new-2", "--json").stdout)["run_to_run"]
     assert (told["num_runs_base"], told["num_runs_new"], told["degrees_of_freedom"]) == (1, 2, 1)
     assert told["run_percent"] == pytest.approx(100 * math.log(1.07 / 1.05) / math.sqrt(2), abs=0.4)

@@ -95,6 +95,8 @@ def answer_of(comparison: Comparison, *, require_all: bool = False) -> str:
         lacking = sum(each.num_shapes for each in missing if each.is_failure or require_all)
         return f"INCOMPLETE: {counted(lacking, 'row')} of BASE {'is' if lacking == 1 else 'are'} missing in NEW"
     scope = ", as far as there are verdicts" if comparison.verdicts["provisional"] else ""
+    if comparison.run_to_run.freedom == 1:
+        scope = ", as far as one pair of runs can tell"
     lacking = sum(each.num_shapes for each in missing)
     rest = f"; {counted(lacking, 'row')} of BASE not compared" if lacking else ""
     return f"OK{scope}: no regression beyond noise and above {as_percent(comparison.fail_above)}{rest}"
