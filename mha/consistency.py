@@ -325,4 +325,8 @@ class _Check:
 def _all_passed(max_abs_error: float, found: list[Comparison]) -> str:
     if max_abs_error == 0:
         return f"equals the official layer's output bit for bit at {len(found)} of {len(found)} shapes"
-    return f"as near the float64 truth as the official layer at {len(found)} of {len(found)} shapes"
+    told = f"as near the float64 truth as the official layer at {len(found)} of {len(found)} shapes"
+    tied = sum(one.moved is not None for one in found)
+    if tied:
+        told += f", at {tied} of them but for scores so nearly equal that one rounding decides between them"
+    return told

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from profiling.check_report import error_report
 from profiling.cli import main
 from profiling.columns import MEASUREMENT_COLUMNS, names
 from profiling.commands.check import CHECK_EXITS
@@ -22,6 +23,7 @@ from profiling.device_lock import owner
 from profiling.environment import ROOT
 from profiling.runs import read_run
 from profiling.table import load_measurements, load_run, load_samples, report_csv
+from profiling.workload import Workload
 
 pytestmark = pytest.mark.usefixtures("own_signals")
 
@@ -378,6 +380,27 @@ def test_the_exit_status_of_a_check_is_its_verdict(verdict: str, status: int, mo
     words = {"not-comparable": "NOT COMPARABLE"}.get(verdict, verdict.upper())
     assert done.stdout.startswith(f"{words}  custom\n  planted\n")
     assert json.loads(CliRunner().invoke(main, ["check", "--json"]).stdout) == report
+
+
+@pytest.mark.parametrize(("options", "threads"), [([], 1), (["--threads", "3"], 3)])
+def test_a_check_computes_with_the_threads_asked_for(
+    options: list[str], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    class Checker:
+        def __init__(self, _: str) -> None: ...
+        def __enter__(self) -> Checker:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def check(self, workload: Workload, *_: object, **__: object) -> dict[str, Any]:
+            asked.append(workload.threads)
+            return error_report("planted", "")
+
+    monkeypatch.setattr("profiling.live_check.LiveChecker", Checker)
+    assert CliRunner().invoke(main, ["check", *options]).exit_code == 4
+    assert asked == [threads]
 
 
 def test_export_of_what_is_no_run_is_told(tmp_path: Path) -> None:

@@ -137,6 +137,8 @@ def test_a_device_that_is_busy_is_told_in_the_object_too(mine: Path) -> None:
         (["none.txt:X"], "a layer must be a Python file and a name in it"),
         (["mine"], "contender must be one of custom, custom-fused, or a layer as my_attention.py:MyAttention"),
         (["custom", "--time-limit", "0"], "time_limit must be a number of seconds above 0"),
+        (["custom", "--threads", "0"], "threads must be a whole number of at least 1, not 0"),
+        (["custom", "--threads", "two"], "threads must be a whole number, not 'two'"),
         (["custom", "--input-scale", "0"], "input_scale must be a number above 0, not '0'"),
         (["custom", "--input-scale", "inf"], "input_scale must be a number above 0, not 'inf'"),
     ],

@@ -36,6 +36,7 @@ class _Check(JsonCommand):
 @click.option("--bias", is_flag=True, help="With biases in the projections.")
 @click.option("--causal", is_flag=True, help="With a causal mask.")
 @click.option("--device", default="cpu", show_default=True, help="auto, cpu, cuda:0, …")
+@click.option("--threads", metavar="N", default="1", show_default=True, help="Threads torch computes with.")
 @click.option("--seed", metavar="N", default="42", show_default=True, help="Seed of weights and input.")
 @click.option("--batch-first/--no-batch-first", default=True, show_default=True, help="(B, S, E), or (S, B, E).")
 @click.option("--input-scale", metavar="X", default="1", show_default=True, help="Deviation of the normal input.")
@@ -105,7 +106,8 @@ def _check_workload(contender: str, texts: dict[str, Any]) -> Workload:
         checkable = ", ".join(name for name in REFERENCES if name not in OFFICIAL)
         raise GridError(f"contender must be one of {checkable}, or a layer as {EXAMPLE}, not {quoted(contender)}")
     sizes = {
-        name: parse_number(name, texts[name]) for name in ("d_model", "num_heads", "batch_size", "seq_len", "seed")
+        name: parse_number(name, texts[name])
+        for name in ("d_model", "num_heads", "batch_size", "seq_len", "seed", "threads")
     }
     grid = Grid(
         batch_size=(sizes["batch_size"],),
@@ -117,6 +119,7 @@ def _check_workload(contender: str, texts: dict[str, Any]) -> Workload:
         causal=(texts["causal"],),
         device=texts["device"],
         seed=sizes["seed"],
+        threads=sizes["threads"],
     )
     workload = next(grid.workloads())
     if workload.invalid_reason:
