@@ -20,8 +20,8 @@ from profiling.operators.profiler import DEFAULT_MAX_TRACE_MIB, MAX_TRACE_CALLS
 from profiling.operators.report_text import CAUTION, notes
 from profiling.operators.result import OperatorProfile
 
-# Pixels: the longest role in a backward pass.
-ROLE_WIDTH = 185
+# Pixels of a letter in a table, on average.
+LETTER_WIDTH = 6.9
 # What a person can do with a trace.
 VIEWERS = "opens in Perfetto (ui.perfetto.dev) and at chrome://tracing"
 
@@ -87,7 +87,7 @@ def _show_table(table: pd.DataFrame, key: str, alt: str) -> None:
         key=key,
         alt=alt,
         column_config={
-            "role": st.column_config.TextColumn(width=ROLE_WIDTH),
+            "role": st.column_config.TextColumn(width=int(LETTER_WIDTH * table["role"].str.len().max())),
             **{name: st.column_config.TextColumn(alignment="right") for name in numbers},
         },
     )

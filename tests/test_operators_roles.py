@@ -27,7 +27,8 @@ from made_up_operators import (
 from torch.autograd.profiler import profile, record_function
 
 from profiling.measuring.recording import recorded_events
-from profiling.operators.kinds import COMPILED, FRAMEWORK, FUSED, LAYOUT, Sizes, kind_of, sizes_of
+from profiling.operators.backward import find_backward_landmarks
+from profiling.operators.kinds import COMPILED, FRAMEWORK, FUSED, LAYOUT, PRODUCT, Sizes, kind_of, sizes_of
 from profiling.operators.landmarks import Shapes
 from profiling.operators.recorded import CALL, Call, Event, Node, calls_of
 from profiling.operators.roles import OUTSIDE, ROLES, OperatorTime, operator_times
@@ -329,6 +330,99 @@ def test_a_compiled_backward_is_told_from_behind() -> None:
     ]
     times = operator_times(one_call(Event(name=CALL, start_ns=100, end_ns=500), node, *inner), SHAPES)
     assert products(times, is_backward=True) == (2, 2, 2, 2)
+
+
+# The products of a backward pass by what they compute: the truth, their sizes by letters (tokens T, d_model E, matrices
+# M, seq_len S, head_dim D), and which others each needs.
+BACKWARD: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "dO": ("output projection", "TEE", ()),
+    "dWO": ("output projection", "ETE", ()),
+    "dP": ("weighted sum", "MSDS", ("dO",)),
+    "dV": ("weighted sum", "MSSD", ("dO",)),
+    "softmax": ("", "", ("dP",)),
+    "dQ": ("scores", "MSSD", ("softmax",)),
+    "dK": ("scores", "MDSS", ("softmax",)),
+    **{f"dX{each}": ("projections", "TEE", (f"d{each}",)) for each in "QKV"},
+    **{f"dW{each}": ("projections", "ETE", (f"d{each}",)) for each in "QKV"},
+}
+# What a role may be told as without saying what is not so.
+MAY_BE = {"scores or weighted sum": ("scores", "weighted sum"), "some projection": ("projections", "output projection")}
+
+
+def compiled_backward(order: list[str], shapes: Shapes, *, heads_apart: int = 1) -> list[tuple[str, str]]:
+    """Of each product, in that order, its true role and the one that it is told to have."""
+    sizes = {
+        "T": shapes.batch_size * shapes.seq_len,
+        "E": shapes.d_model,
+        "M": shapes.batch_size * shapes.num_heads // heads_apart,
+        "S": shapes.seq_len,
+        "D": shapes.head_dim,
+    }
+    operators: list[tuple[object, ...]] = []
+    truths = []
+    for each in order:
+        role, letters, _ = BACKWARD[each]
+        if not letters:
+            operators.append(("graph_0_cpp_fused__softmax_backward_data_view_1",))
+            continue
+        *batch, m, k, n = (sizes[letter] for letter in letters)
+        for _ in range(heads_apart if batch else 1):
+            operators.append(("aten::bmm" if batch else MM, (*batch, m, k), (*batch, k, n)))
+            truths.append(role)
+    nodes = [Node(each) for each in in_a_row(*operators)[1:]]
+    marks = {mark.node: mark.role for mark in find_backward_landmarks(nodes, shapes)}
+    return list(zip(truths, (marks[each] for each in nodes if kind_of(each) == PRODUCT), strict=True))
+
+
+@given(st.data(), st.integers(1, 3), st.integers(2, 7), st.sampled_from([1, 2, 3]), st.integers(1, 7))
+def test_whatever_order_a_compiler_chooses_no_product_is_put_to_a_role_that_is_not_its_own(
+    data: st.DataObject, batch: int, seq_len: int, heads: int, head_dim: int
+) -> None:
+    shapes = Shapes(batch_size=batch, seq_len=seq_len, num_heads=heads, d_model=heads * head_dim)
+    left, order = list(BACKWARD), list[str]()
+    while left:
+        ready = [each for each in left if set(BACKWARD[each][2]) <= set(order)]
+        order.append(data.draw(st.sampled_from(ready)))
+        left.remove(order[-1])
+    for truth, told in compiled_backward(order, shapes):
+        assert truth in MAY_BE.get(told, (told,)) or told == "other", (order, truth, told)
+
+
+IN_ORDER = ["dWO", "dO", "dV", "dP", "softmax", "dQ", "dK", "dWQ", "dXQ", "dWK", "dXK", "dWV", "dXV"]
+
+
+@pytest.mark.parametrize("heads_apart", [1, 2])
+@pytest.mark.parametrize("sizes", [(3, 7, 2, 10), (3, 5, 2, 10), (2, 10, 2, 10), (2, 4, 4, 16)])
+def test_in_the_order_of_the_engine_every_product_of_a_compiled_backward_is_known(
+    sizes: tuple[int, ...], heads_apart: int
+) -> None:
+    batch, seq_len, heads, width = sizes
+    shapes = Shapes(batch_size=batch, seq_len=seq_len, num_heads=heads, d_model=width)
+    assert all(truth == told for truth, told in compiled_backward(IN_ORDER, shapes, heads_apart=heads_apart))
+
+
+def test_what_a_compiler_moved_behind_is_told_to_be_open() -> None:
+    """As inductor was seen to: the values' gradient behind the scores', that of the output's weight to the end."""
+    order = ["dO", "dP", "softmax", "dQ", "dK", "dV", "dWQ", "dXQ", "dWK", "dXK", "dWV", "dXV", "dWO"]
+    told = [role for _, role in compiled_backward(order, SHAPES)]
+    assert told[:2] == ["output projection", "weighted sum"]
+    assert told[2:5] == ["scores or weighted sum"] * 3
+    assert told[5:] == [*["some projection", "projections"] * 3, "some projection"]
+
+
+def test_the_output_weights_gradient_behind_a_fused_kernel_is_told_to_be_open() -> None:
+    kernel = ("aten::_scaled_dot_product_flash_attention_for_cpu_backward", (3, 2, 7, 5))
+    data, weight = (MM, (21, 10), (10, 10)), (MM, (10, 21), (21, 10))
+    _, *inner = in_a_row(data, kernel, weight, data, weight)
+    told = [mark.role for mark in find_backward_landmarks([Node(each) for each in inner], SHAPES)]
+    assert told == ["output projection", "fused attention", "some projection", "projections", "some projection"]
+
+
+def test_heads_apart_before_compiled_code_are_all_scores() -> None:
+    apart = ("aten::bmm", (3, 7, 5), (3, 5, 7)), ("aten::bmm", (3, 7, 7), (3, 7, 5))
+    kernel = ("graph_0_cpp_fused__softmax_stack_1",)
+    told = roles_in_order(PROJECTION, apart[0], apart[0], kernel, apart[1], apart[1], OUTPUT)
+    assert (told[1:3], told[4:6]) == (["scores"] * 2, ["weighted sum"] * 2)
 
 
 def test_an_empty_call_is_all_outside_of_operators() -> None:

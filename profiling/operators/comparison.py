@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 
+from profiling.operators.backward import ANY_OF_SCORES, ANY_PROJECTION
 from profiling.operators.kinds import short
-from profiling.operators.landmarks import FUSED_ROLE, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM
+from profiling.operators.landmarks import FUSED_ROLE, OUTPUT, PROJECTIONS, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM
 from profiling.operators.result import ContenderProfile, RoleTime
 from profiling.operators.roles import COMPILED_ROLE, FRAMEWORK_ROLE, ROLES, OperatorTime, label_of
 from profiling.units import format_time
-from profiling.wording import short_names
+from profiling.wording import rounded_percent, short_names
 
 # What a fused kernel does in one.
 FUSED_PARTS = (SCORES, SOFTMAX_ROLE, WEIGHTED_SUM)
 ATTENTION = "scores, softmax and weighted sum"
+# A role of which it is open which one it is → those that it may be, and all of them as one.
+_OPEN = {
+    ANY_OF_SCORES: ((SCORES, WEIGHTED_SUM), "scores and weighted sum"),
+    ANY_PROJECTION: ((PROJECTIONS, OUTPUT), "projections and output projection"),
+}
 # Of the longer call: what is less is not worth a sentence.
 WORTH_SAYING = 0.02
 MAX_SENTENCES = 5
@@ -73,7 +79,8 @@ def align(one: ContenderProfile, other: ContenderProfile) -> list[RolePair]:
 def difference_words(one: ContenderProfile, other: ContenderProfile) -> list[str]:
     """Where the two differ, the largest difference first, each in a sentence with the calls that explain it.
 
-    Where one of them fuses what the other does in parts, the three parts are compared as one.
+    Where one of them fuses what the other does in parts, the three parts are compared as one; likewise roles where it
+    is open in one of them which of these an operator has.
     """
     if one.total_ms is None or other.total_ms is None:
         return []
@@ -84,31 +91,38 @@ def difference_words(one: ContenderProfile, other: ContenderProfile) -> list[str
     said = [_sentence(pair, one, other, names) for pair in worth[:MAX_SENTENCES]]
     return said or [
         f"{names[one.contender]} and {names[other.contender]} spend their time alike: no role differs by more than "
-        f"{WORTH_SAYING:.0%} of a call"
+        f"{rounded_percent(WORTH_SAYING)} of a call"
     ]
 
 
 def _merged(pairs: list[RolePair], one: ContenderProfile, other: ContenderProfile) -> list[RolePair]:
-    """The pairs, with a fused kernel and its parts as one role where only one of the two has it."""
-    if one.is_fused == other.is_fused:
-        return pairs
-    parts = (*FUSED_PARTS, FUSED_ROLE)
-    kept = [pair for pair in pairs if pair.role not in parts]
+    """The pairs, with those roles as one between which the two cannot be compared."""
     for is_backward in (False, True):
-        found = [pair for pair in pairs if pair.role in parts and pair.is_backward == is_backward]
-        if found:
-            sides = ([getattr(pair, side) for pair in found] for side in ("one", "other"))
-            ones, others = (_summed([each for each in side if each is not None]) for side in sides)
-            kept.append(RolePair(role=ATTENTION, is_backward=is_backward, one=ones, other=others))
-    return kept
+        if one.is_fused != other.is_fused:
+            pairs = _as_one(pairs, (*FUSED_PARTS, ANY_OF_SCORES, FUSED_ROLE), ATTENTION, is_backward)
+        for role, (parts, name) in _OPEN.items():
+            if any(pair.role == role and pair.is_backward == is_backward for pair in pairs):
+                pairs = _as_one(pairs, (*parts, role), name, is_backward)
+    return pairs
 
 
-def _summed(parts: list[RoleTime]) -> RoleTime | None:
+def _as_one(pairs: list[RolePair], parts: tuple[str, ...], name: str, is_backward: bool) -> list[RolePair]:
+    """The pairs, with all of these roles as one of that name."""
+    found = [pair for pair in pairs if pair.role in parts and pair.is_backward == is_backward]
+    if not found:
+        return pairs
+    sides = ([getattr(pair, side) for pair in found] for side in ("one", "other"))
+    ones, others = (_summed([each for each in side if each is not None], name) for side in sides)
+    merged = RolePair(role=name, is_backward=is_backward, one=ones, other=others)
+    return [*(pair for pair in pairs if pair not in found), merged]
+
+
+def _summed(parts: list[RoleTime], name: str) -> RoleTime | None:
     if not parts:
         return None
     return dataclasses.replace(
         parts[0],
-        role=ATTENTION,
+        role=name,
         num_calls=sum(each.num_calls for each in parts),
         self_ms=sum(each.self_ms for each in parts),
         share=sum(each.share for each in parts),

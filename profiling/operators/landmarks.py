@@ -70,33 +70,6 @@ def find_landmarks(operators: Sequence[Node], shapes: Shapes) -> list[Landmark]:
     return found
 
 
-def find_backward_landmarks(operators: Sequence[Node], shapes: Shapes) -> list[Landmark]:
-    """The same for operators of a backward pass whose forward ones are not known: the order is the other way round.
-
-    Two products before the softmax's own backward make the gradients of the weighted sum, two after it those of the
-    scores.
-    """
-    marks = [mark for mark in map(_mark, operators) if mark is not None and mark.kind != EXPONENTIAL]
-    turns = [index for index, mark in enumerate(marks) if mark.kind != PRODUCT]
-    if not turns:
-        return [_with_role(mark, OTHER_ROLE) for mark in marks]
-    first, last = turns[0], turns[-1]
-    for mark in marks[first : last + 1]:
-        if mark.kind == FUSED:
-            mark.role = FUSED_ROLE
-        elif mark.kind == SOFTMAX:
-            mark.role = SOFTMAX_ROLE
-    is_fused = any(mark.kind == FUSED for mark in marks)
-    before = [mark for mark in reversed(marks[:first]) if _touches_scores(mark, shapes)]
-    after = [mark for mark in marks[last + 1 :] if _touches_scores(mark, shapes)]
-    for role, near, rest in ((WEIGHTED_SUM, before, OUTPUT), (SCORES, after, PROJECTIONS)):
-        for mark in () if is_fused else near[:2]:
-            mark.role = role
-        for mark in marks[:first] if role == WEIGHTED_SUM else marks[last + 1 :]:
-            mark.role = mark.role or rest
-    return [_with_role(mark, mark.role or OTHER_ROLE) for mark in marks if mark.kind != COMPILED]
-
-
 def _mark(node: Node) -> Landmark | None:
     kind = kind_of(node)
     is_softmax_code = kind == COMPILED and "softmax" in node.name
@@ -156,14 +129,14 @@ def _operands(sizes: Sizes) -> tuple[int, ...]:
 def _taken(
     marks: Sequence[Landmark], size: int | None, elements: Callable[[Sizes], tuple[int, ...]], fits: Fits
 ) -> list[Landmark]:
-    """The nearest products whose elements add up to `size`, in whole parts; the nearest one where it is not known."""
+    """The nearest products whose elements add up to `size`, in whole parts; the nearest kind where it is not known."""
     taken: list[Landmark] = []
     left = size
     for mark in marks:
         if mark.sizes is None or not fits(mark.sizes):
             continue
-        if left is None:
-            return [mark]
+        if left is None:  # as of compiled code: with it what is wholly alike, as of other heads
+            return [each for each in marks if each.sizes == mark.sizes] if mark.sizes.b > 1 else [mark]
         part = next((each for each in elements(mark.sizes) if each <= left and left % each == 0), None)
         if part is not None:
             taken.append(mark)
@@ -215,15 +188,3 @@ def _may_be(mark: Landmark, role: str, shapes: Shapes) -> bool:
     if role == PROJECTIONS:
         return mark.sizes.k == shapes.d_model
     return shapes.d_model in (mark.sizes.n, mark.sizes.m) and mark.sizes.k in (shapes.d_model, shapes.head_dim)
-
-
-def _touches_scores(mark: Landmark, shapes: Shapes) -> bool:
-    sizes = mark.sizes
-    if sizes is None:
-        return False
-    return (sizes.m, sizes.k, sizes.n).count(shapes.seq_len) >= 2
-
-
-def _with_role(mark: Landmark, role: str) -> Landmark:
-    mark.role = role
-    return mark

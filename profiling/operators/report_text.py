@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from profiling.layers import is_compiled
+from profiling.operators.backward import ANY_OF_SCORES, ANY_PROJECTION
 from profiling.operators.comparison import align, difference_words
 from profiling.operators.landmarks import FUSED_ROLE, OTHER_ROLE
 from profiling.operators.result import ContenderProfile, OperatorProfile, RoleTime
@@ -13,6 +13,7 @@ from profiling.operators.roles import ROLES, label_of
 from profiling.units import format_time
 from profiling.wording import cut_middle, one_line, short_names
 
+# At least; a longer role makes it wider.
 LABEL_WIDTH = 29
 NAME_WIDTH = 26
 REASON_WIDTH = 400
@@ -80,17 +81,18 @@ def _table(measured: Sequence[ContenderProfile], names: Mapping[str, str]) -> li
     keys = [key for key in _ROLE_ORDER if any(key in found for found in roles.values())]
     head = f"{'ms' if not has_device else 'host ms':>9} {'share':>7} {'calls':>6}" + f"{'device ms':>10}" * has_device
     width = max(len(head), NAME_WIDTH)
+    wide = max(LABEL_WIDTH, *(len(label_of(role, is_backward)) + 2 for is_backward, role in keys))
     is_pair = len(measured) == 2
     lines = [
-        " " * LABEL_WIDTH + "".join(f"{cut_middle(names[each.contender], width):>{width + 2}}" for each in measured),
-        f"{'role':{LABEL_WIDTH}}" + f"{head:>{width + 2}}" * len(measured) + "  difference" * is_pair,
+        " " * wide + "".join(f"{cut_middle(names[each.contender], width):>{width + 2}}" for each in measured),
+        f"{'role':{wide}}" + f"{head:>{width + 2}}" * len(measured) + "  difference" * is_pair,
     ]
     for is_backward, role in keys:
         found = [roles[each.contender].get((is_backward, role)) for each in measured]
         cells = "".join(f"{_cells(each, has_device=has_device):>{width + 2}}" for each in found)
-        lines.append(f"{label_of(role, is_backward):{LABEL_WIDTH}}{cells}{_difference(found) if is_pair else ''}")
+        lines.append(f"{label_of(role, is_backward):{wide}}{cells}{_difference(found) if is_pair else ''}")
     total = "".join(f"{f'{each.total_ms:9.3f} {1:7.1%}' + ' ' * (len(head) - 17):>{width + 2}}" for each in measured)
-    return [line.rstrip() for line in (*lines, f"{'profiled call':{LABEL_WIDTH}}{total}")]
+    return [line.rstrip() for line in (*lines, f"{'profiled call':{wide}}{total}")]
 
 
 def _cells(role: RoleTime | None, *, has_device: bool) -> str:
@@ -112,8 +114,11 @@ def notes(profile: ContenderProfile, name: str) -> list[str]:
         told.append(f"warning: {name} is {profile.check_verdict}: it does not do the same work")
     if profile.warnings:
         told.append(f"warning: {name}: {one_line(profile.warnings, REASON_WIDTH)}")
-    if is_compiled(profile.contender) and any(role.is_backward for role in profile.roles()):
-        told.append(f"{name}: a compiler may move products of the backward pass; their roles are told by order alone")
+    if any(role.role in (ANY_OF_SCORES, ANY_PROJECTION) for role in profile.roles()):
+        told.append(
+            f"{name}: a compiler moves products of the backward pass, and what neither order nor sizes settle is told "
+            "as scores or weighted sum, or as some projection"
+        )
     for role in profile.roles():
         if role.role == FUSED_ROLE and not role.is_backward:
             kernel = f" ({profile.kernel})" if profile.kernel else ""

@@ -11,6 +11,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from profiling.operators.backward import ANY_OF_SCORES, ANY_PROJECTION, find_backward_landmarks
 from profiling.operators.kinds import (
     ADDITIONS,
     COMPILED,
@@ -37,7 +38,6 @@ from profiling.operators.landmarks import (
     WEIGHTED_SUM,
     Landmark,
     Shapes,
-    find_backward_landmarks,
     find_landmarks,
 )
 from profiling.operators.recorded import Call, Node
@@ -45,8 +45,8 @@ from profiling.operators.recorded import Call, Node
 COPIES, COMPILED_ROLE, FRAMEWORK_ROLE = "copies and layout", "compiled kernel", "framework overhead"
 # In the order in which they are shown.
 ROLES = (
-    *(PROJECTIONS, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM, FUSED_ROLE, OUTPUT, COMPILED_ROLE, COPIES, OTHER_ROLE),
-    FRAMEWORK_ROLE,
+    *(PROJECTIONS, SCORES, SOFTMAX_ROLE, WEIGHTED_SUM, ANY_OF_SCORES, FUSED_ROLE, OUTPUT, ANY_PROJECTION),
+    *(COMPILED_ROLE, COPIES, OTHER_ROLE, FRAMEWORK_ROLE),
 )
 OUTSIDE = "outside of any operator"
 _NODE_NAME = re.compile(r"Backward\d*$")
