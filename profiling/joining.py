@@ -6,7 +6,7 @@ Column by column, since there may be 100,000 rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -194,34 +194,41 @@ def _put_warnings(table: pd.DataFrame, rows: pd.DataFrame, group: pd.Series[Any]
     if not concerned:
         return
     is_concerned = group.isin(concerned)
-    of_group = dict(iter(rows[is_concerned].groupby(group[is_concerned])))
+    of_group = _cells_by_group(rows.loc[is_concerned], group[is_concerned])
     texts = {number: "; ".join(_warnings(of_group[number])) or None for number in concerned}
     said = pd.Series(pd.array(list(texts.values()), dtype="string"), index=list(texts))
     is_there = table.index.isin(said.index)
     table["warnings"] = table["warnings"].where(~is_there, said.reindex(table.index))
 
 
-def _warnings(group: pd.DataFrame) -> list[str]:
-    measured = group[group["status"] == "ok"]
-    said = _said_by_replicate(measured["replicate"], measured["warnings"])
-    if len(measured) < len(group):
-        lost = group[group["status"] != "ok"].iloc[0]
-        said.append(
-            f"{len(group) - len(measured)} of {len(group)} replicates not measured: "
-            f"{lost['status']}, {lost['status_reason']}"
-        )
+def _cells_by_group(rows: pd.DataFrame, group: pd.Series[Any]) -> dict[int, list[tuple[Any, ...]]]:
+    """Group → what warnings are made of, a tuple for each of its rows: a table for each would be megabytes a hundred."""
+    cells = zip(*(rows[name].tolist() for name in ("replicate", "status", "status_reason", "warnings")), strict=True)
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for number, row in zip(group.tolist(), cells, strict=True):
+        found.setdefault(number, []).append(row)
+    return found
+
+
+def _warnings(rows: list[tuple[Any, ...]]) -> list[str]:
+    """The warnings of a group, from its replicate, status, reason and warnings in each of its rows."""
+    measured = [(replicate, texts) for replicate, status, _, texts in rows if status == "ok"]
+    said = _said_by_replicate(measured)
+    lost = [(status, reason) for _, status, reason, _ in rows if status != "ok"]
+    if lost:
+        status, reason = lost[0]
+        why = status if pd.isna(reason) else f"{status}, {reason}"
+        said.append(f"{len(lost)} of {len(rows)} replicates not measured: {why}")
     return said
 
 
-def _said_by_replicate(replicates: Iterable[Any], warnings: Iterable[Any]) -> list[str]:
+def _said_by_replicate(measured: list[tuple[Any, Any]]) -> list[str]:
     """Each warning once, and in which replicates it was said where not in all: the joined figures may be better."""
     saying: dict[str, list[int]] = {}
-    num_measured = 0
-    for number, texts in zip(replicates, warnings, strict=True):
-        num_measured += 1
+    for number, texts in measured:
         for text in [] if pd.isna(texts) else str(texts).split("; "):
             saying.setdefault(text, []).append(int(number))
     return [
-        text if len(numbers) == num_measured else f"{text} (replicate {', '.join(map(str, numbers))})"
+        text if len(numbers) == len(measured) else f"{text} (replicate {', '.join(map(str, numbers))})"
         for text, numbers in saying.items()
     ]
