@@ -14,7 +14,7 @@ from dashboard.controls import Wish
 from dashboard.live_checks import Answer, Machine
 from dashboard.report_text import Report
 from dashboard.start_panel import where
-from profiling.charts.formatting import CONTENDER_NAMES, clock, error, plain
+from profiling.charts.formatting import CONTENDER_NAMES, clock, count, error, plain
 from profiling.charts.names import file_of, name_of
 from profiling.estimate import call_seconds
 from profiling.layers import is_compiled, is_layer
@@ -149,4 +149,4 @@ def _show_rows(rows: pd.DataFrame | None) -> None:
         st.markdown(f":{color}[{words}] **{found}** {plain(name_of(row['contender']))}  \n:small[:gray[{where_}]]")
     if len(checked) > MAX_LIVE_ROWS:
         failing = int((checked["check_verdict"] != "pass").sum())
-        st.caption(f"{len(checked)} rows checked so far, {failing} not passing; the newest are shown.")
+        st.caption(f"{count(len(checked), 'row')} checked so far, {failing} not passing; the newest are shown.")

@@ -20,7 +20,7 @@ from profiling.closing import closing_lines
 from profiling.events import Ended, Event, Listener, Started, StepFinished, StepStarted, Waiting
 from profiling.runs import Progress
 from profiling.units import format_duration, format_error, format_mib, format_ratio, format_time
-from profiling.wording import cut_middle, short_names, workload_words
+from profiling.wording import cut_middle, measured_words, short_names, workload_words
 
 NUM_ROWS_SHOWN = 12
 HEADINGS = ("contender", "latency", "speed-up", "memory", "max error", "check")
@@ -130,7 +130,9 @@ def describe(event: Event) -> list[str]:
     if isinstance(event, StepFinished):
         names = short_names([row["contender"] for row in event.rows])
         return _body([(row, names[row["contender"]]) for row in event.rows])
-    lines = [f"{event.run.state}: {event.run.progress.done} of {event.run.progress.total} points measured"]
+    progress = event.run.progress
+    told = measured_words(progress.done, progress.total, event.run.settings.replicates)
+    lines = [f"{event.run.state}: {told}"]
     if event.run.state_reason:
         lines[0] += f" ({event.run.state_reason})"
     if event.run.state == "stopped":

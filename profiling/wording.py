@@ -35,6 +35,12 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("s" if number != 1 else "")
 
 
+def measured_words(done: int, total: int, replicates: int) -> str:
+    """`3 of 12 points measured`; of a run with replicates the points of all of them, and it is said so."""
+    together = f", {replicates:,} replicates together" if replicates > 1 else ""
+    return f"{done:,} of {counted(total, 'point')} measured{together}"
+
+
 def as_percent(share: float) -> str:
     """`5 %`, `2.31 %`: a share in three digits at most."""
     return f"{100 * share:.3g} %"

@@ -125,7 +125,7 @@ def test_a_finished_sweep_ends_with_it_and_a_stopped_one_does_not(tmp_path: Path
     folder = write_run(tmp_path / "run", [make_row(), make_row("official")])
     told = describe(Ended(make_run(), folder, folder / "report.csv"))
     assert told[0] == "speed-up over the reference:"
-    assert told[-2:] == ["finished: 4 of 4 points measured", f"table: {folder / 'report.csv'}"]
+    assert told[-2:] == ["finished: 4 of 4 points measured, 2 replicates together", f"table: {folder / 'report.csv'}"]
     assert describe(Ended(make_run(state="stopped"), folder, folder))[0].startswith("stopped: ")
 
 

@@ -202,7 +202,7 @@ def test_what_was_compared_is_told_in_words(results: Path, tmp_path: Path) -> No
     assert said == (
         "custom: 1 of 2 shapes compared; 1: oom in NEW",
         "official: 1 of 2 shapes compared; 1: crashed in NEW",
-        "NEW is stopped: 4 of 4 steps are measured",
+        "NEW is stopped: 4 of 4 points measured, 5 replicates together",
     )
 
 

@@ -21,6 +21,7 @@ from profiling.compare.text import worst_first
 from profiling.run_list import list_runs
 from profiling.run_notes import name_run
 from profiling.runs import MEASUREMENTS_FILE, Progress, read_run
+from profiling.table import write_report
 from profiling.workload import Grid
 
 BASE, NEW = "20260301-190811-aa01", "20260302-190811-aa02"
@@ -137,6 +138,26 @@ def test_runs_that_were_not_measured_alike_are_refused_until_it_is_meant(results
     assert "--fail-above 5% --anyway" in text(app)
     app.button(key="swap_sides").click().run()
     assert "Not compared" in text(app), "the consent was to another comparison"
+
+
+def test_a_baseline_file_stands_in_place_of_base_as_long_as_it_is_there(slower, results, tmp_path_factory):
+    first = planted_run(tmp_path_factory.mktemp("elsewhere") / "first")
+    data = write_report(first, first.parent / "baseline.csv").read_bytes()
+    app = opened(base=NEW, new=NEW)
+    assert "Note: BASE and NEW are the same run." in text(app)
+    app.file_uploader(key="baseline_file").set_value(("kept *there*.csv", data, "text/csv")).run()
+    assert not app.exception
+    told = text(app)
+    assert "BASE is the file kept *there*.csv, until it is taken away there." in told
+    assert "REGRESSION in 2 of 4 rows" in told
+    assert f"python -m profiling compare 'kept *there*.csv' {NEW} --fail-above 5%" in told
+    assert "--out baseline.csv" not in told
+    app.file_uploader(key="baseline_file").set_value(("other.csv", b"a,b\n1,2\n", "text/csv")).run()
+    told = text(app)
+    assert "Not compared: other.csv is not a table as this program writes it" in told
+    assert "mha-bench-baselines" not in told
+    app.file_uploader(key="baseline_file").set_value(None).run()
+    assert "Note: BASE and NEW are the same run." in text(app)
 
 
 def test_one_run_alone_is_compared_with_itself_and_told_so(results):
@@ -285,7 +306,7 @@ def test_a_run_that_is_being_measured_is_compared_as_far_as_it_is_and_that_is_to
     app = opened()
     told = text(app)
     assert "NEW is still being measured: 5 of 12 points, 5 replicates together." in told
-    assert "Coverage: NEW is running: 5 of 12 steps are measured" in told
+    assert "Coverage: NEW is running: 5 of 12 points measured, 5 replicates together" in told
     assert "Run to run: unknown, with one run a side" in told
 
 

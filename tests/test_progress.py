@@ -96,11 +96,14 @@ def test_waiting_names_who_is_waited_for() -> None:
 def test_the_end_says_how_it_ended_and_how_to_go_on() -> None:
     stopped = make_run(state="stopped", state_reason="by hand", progress=Progress(done=1, total=4))
     assert describe(Ended(stopped, Path("out"), Path("out/report.csv"))) == [
-        "stopped: 1 of 4 points measured (by hand)",
+        "stopped: 1 of 4 points measured, 2 replicates together (by hand)",
         "go on with: python -m profiling sweep --out out --resume",
         "table: out/report.csv",
     ]
-    assert describe(Ended(make_run(), Path("out"), Path("r")))[0] == "finished: 4 of 4 points measured"
+    assert (
+        describe(Ended(make_run(), Path("out"), Path("r")))[0]
+        == "finished: 4 of 4 points measured, 2 replicates together"
+    )
 
 
 def test_a_pipe_gets_plain_lines() -> None:

@@ -92,7 +92,7 @@ def test_an_edited_layer_is_told_and_its_source_is_shown_as_it_was(edited: tuple
     shown = repeat(folder, *point, "--source").stdout
     first, second, *text = shown.splitlines()
     hash_ = find_point(folder, 1, "mine.py:Right").row["source_hash"]
-    assert first == f"# source {hash_}: 1 rows of {mine}:Right, the first measured at 2026-01-02T03:05:05+00:00"
+    assert first == f"# source {hash_}: 1 row of {mine}:Right, the first measured at 2026-01-02T03:05:05+00:00"
     assert second == "# -- mine.py"
     assert "\n".join(text) == RIGHT.rstrip()
     files = json.loads(repeat(folder, *point, "--source", "--json").stdout)["source"]["files"]

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from profiling.charts.claim_text import verdict_lines
-from profiling.charts.formatting import chart_text
+from profiling.charts.formatting import chart_text, count
 from profiling.charts.metrics import NOT_COMPARABLE, Metric
 
 # The columns it reads, beside that of the metric.
@@ -45,7 +45,7 @@ def hover(row: Mapping[Any, Any], metric: Metric, *, is_greyed: bool) -> str:
         f"batch {row['batch_size']}, seq_len {row['seq_len']}, heads {row['num_heads']}, d_model {row['d_model']}"
     )
     if pd.notna(row["num_samples"]):
-        lines.append(f"n = {row['num_samples']} samples")
+        lines.append(f"n = {count(int(row['num_samples']), 'sample')}")
     if pd.notna(row["kernel"]):
         lines.append(f"kernel: {chart_text(row['kernel'])}")
     return "<br>".join(lines)

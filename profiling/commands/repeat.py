@@ -152,6 +152,7 @@ def _run(point: MeasuredPoint, asked: dict[str, Any], as_json: bool) -> None:
 
 def _show_source(point: MeasuredPoint, _: dict[str, Any], as_json: bool) -> None:
     from profiling.kept_sources import measured_sources
+    from profiling.wording import counted
 
     source = point.source()
     measured = next(one for one in measured_sources(point.folder) if one.hash == source.hash)
@@ -160,7 +161,7 @@ def _show_source(point: MeasuredPoint, _: dict[str, Any], as_json: bool) -> None
         print_json(_about(point) | about | {"source": {"hash": source.hash, "files": source.texts}})
         return
     click.echo(
-        f"# source {source.hash}: {measured.num_rows} rows of {', '.join(measured.contenders)}, "
+        f"# source {source.hash}: {counted(measured.num_rows, 'row')} of {', '.join(measured.contenders)}, "
         f"the first measured at {measured.first_measured_at}"
     )
     for name, text in source.texts.items():

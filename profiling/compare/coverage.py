@@ -9,7 +9,7 @@ from collections import Counter
 import pandas as pd
 
 from profiling.compare.sides import SAME_WORK, Side
-from profiling.wording import counted, short_names
+from profiling.wording import counted, measured_words, short_names
 
 WORK = [name for name in SAME_WORK if name != "contender"]
 
@@ -105,7 +105,7 @@ def _named(what: str, only: set[tuple[str, ...]]) -> str:
 def _unfinished(base: Side, new: Side) -> list[str]:
     return [
         f"{name if not side.several else f'{each.label} of {name}'} is {each.run.state}: "
-        f"{each.run.progress.done} of {each.run.progress.total} steps are measured"
+        + measured_words(each.run.progress.done, each.run.progress.total, each.run.settings.replicates)
         for name, side in (("BASE", base), ("NEW", new))
         for each in side.each
         if each.run is not None and each.run.state != "finished"

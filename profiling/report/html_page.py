@@ -22,6 +22,7 @@ from profiling.report.page_charts import charts_html, plotly_source
 from profiling.report.page_style import SORTING, STYLE
 from profiling.report.page_table import escaped, facts_html, table_html
 from profiling.table import report_csv
+from profiling.wording import measured_words
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -79,7 +80,7 @@ def _title(content: Content) -> str:
 def _header(content: Content) -> str:
     run = content.run
     reason = f": {run.state_reason}" if run.state_reason else ""
-    done = f"{run.progress.done:,} of {run.progress.total:,} steps"
+    done = measured_words(run.progress.done, run.progress.total, run.settings.replicates)
     facts = [
         *([f"run {run.run_id}"] if content.name else []),
         f"begun {day_and_time(run.started_at)}",
