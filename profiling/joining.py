@@ -202,7 +202,7 @@ def _put_warnings(table: pd.DataFrame, rows: pd.DataFrame, group: pd.Series[Any]
 
 
 def _cells_by_group(rows: pd.DataFrame, group: pd.Series[Any]) -> dict[int, list[tuple[Any, ...]]]:
-    """Group → what warnings are made of, a tuple for each of its rows: a table for each would be megabytes a hundred."""
+    """Group → what warnings are made of, a tuple for each of its rows: a table each would take a hundred times that."""
     cells = zip(*(rows[name].tolist() for name in ("replicate", "status", "status_reason", "warnings")), strict=True)
     found: dict[int, list[tuple[Any, ...]]] = {}
     for number, row in zip(group.tolist(), cells, strict=True):

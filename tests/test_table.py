@@ -5,6 +5,7 @@ import dataclasses
 import io
 import math
 import statistics
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from made_up_runs import lost_row, make_row, make_run, write_run
 
 from profiling.columns import ENVIRONMENT_COLUMNS, MEASUREMENT_COLUMNS, REPORT_COLUMNS, names
 from profiling.intervals import t_quantile
+from profiling.joining import join
 from profiling.runs import MEASUREMENTS_FILE, RunError
 from profiling.settings import SweepSettings
 from profiling.table import load_measurements, load_run, load_samples, report_csv, write_report
@@ -283,6 +285,39 @@ def test_a_warning_says_in_which_replicates_where_not_in_all(tmp_path: Path) -> 
     rows = [make_row(replicate=replicate, warnings=text) for replicate, text in said.items()]
     row = load_run(write_run(tmp_path, rows)).iloc[0]
     assert row["warnings"] == "busy (replicate 1, 3); drift"
+
+
+@given(
+    states=st.lists(
+        st.tuples(st.sampled_from(["busy", "busy; drift", "drift", None, "lost", "lost"]), st.sampled_from([3, 5, 7])),
+        min_size=1,
+        max_size=11,
+    )
+)
+@settings(max_examples=10, deadline=None)
+def test_warnings_of_many_points_are_each_their_own(tmp_path_factory: pytest.TempPathFactory, states: Any) -> None:
+    rows, expected = [], {}
+    for point, (said, num_replicates) in enumerate(states, start=1):
+        for replicate in range(1, num_replicates):
+            text = None if said == "lost" else said
+            rows.append(make_row(point=point, replicate=replicate, warnings=text))
+        last = {"point": point, "replicate": num_replicates}
+        rows.append(lost_row("custom", "oom", "5 GiB", **last) if said == "lost" else make_row(**last, warnings=said))
+        lost = f"1 of {num_replicates} replicates not measured: oom, 5 GiB"
+        expected[point] = lost if said == "lost" else said
+    table = load_run(write_run(tmp_path_factory.mktemp("run"), rows))
+    told = table.set_index("point")["warnings"].astype(object).where(table.set_index("point")["warnings"].notna(), None)
+    assert told.to_dict() == expected
+
+
+def test_joining_needs_little_beside_its_rows(tmp_path: Path) -> None:
+    rows = load_measurements(write_run(tmp_path, [make_row(point=point, warnings="busy") for point in range(1, 502)]))
+    join(rows, 1)  # what is loaded only then
+    tracemalloc.start()
+    join(rows, 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * rows.memory_usage(deep=True).sum()
 
 
 @pytest.mark.parametrize("verdict", ["fail", "error"])
