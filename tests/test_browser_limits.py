@@ -90,6 +90,7 @@ def test_a_crossover_is_searched_stopped_searched_again_and_survives_a_new_serve
     assert all(read_run(step).state in ("finished", "stopped") for step in steps)
     for _ in pages:
         pass
+    page.close()  # which would complain that its server is gone
 
     server.end()
     later = Server(server.results.parent)
