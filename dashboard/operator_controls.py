@@ -114,6 +114,17 @@ def query_of(workload: Workload, pair: tuple[str, str]) -> dict[str, str]:
     return {session.OPERATORS_ONE: pair[0], session.OPERATORS_OTHER: pair[1], **texts}
 
 
+def changed_of(workload: Workload, pair: tuple[str, str]) -> dict[str, str]:
+    """The same without what the controls hold anyway: Streamlit takes each such value out, a step in the history each.
+
+    All of it where nothing else is left: an address that names none of the controls leaves the say to the run.
+    """
+    whole = query_of(workload, pair)
+    defaults = {key: default for key, (_, default) in FIELDS.items()} | PAIR
+    held = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in defaults.items()}
+    return {key: text for key, text in whole.items() if text != held[key]} or whole
+
+
 def show(start: Start) -> OperatorWish:
     """Draws the controls and returns what they ask for; an address that names one of them has the say in all."""
     address.clean()

@@ -514,5 +514,25 @@ def test_samples_link_to_the_operators_of_their_point(profiles, results):
     make_run(results / "r", grid=GRID, num_rounds=7)
     app = opened(run="r", tab="Samples", sample_seq_len="7", sample_num_heads="2")
     (link,) = [each for each in app.get("page_link") if "operators" in each.proto.label]
-    assert "op_batch_size=3&op_seq_len=7&op_num_heads=2&op_d_model=10" in link.proto.query_string
+    query = link.proto.query_string
+    assert "op_batch_size=3&op_seq_len=7&op_num_heads=2&op_d_model=10" in query
+    assert "op_mode" not in query, "what the controls hold anyway would only be a step in the browser's history"
     assert app.session_state[session.CHOSEN_POINT] == ("r", {"seq_len": 7, "num_heads": 2})
+
+
+def test_a_point_of_the_run_links_back_to_its_samples_and_another_point_does_not(profiles, results):
+    make_run(results / "r", grid=GRID, num_rounds=7)
+    app = view(run="r", op_batch_size="3", op_seq_len="11", op_num_heads="5", op_d_model="10")
+    (link,) = [each for each in app.get("page_link") if each.proto.label == "The samples of this point"]
+    assert link.proto.query_string == "run=r&tab=Samples&sample_seq_len=11&sample_num_heads=5"
+    app.number_input(key=session.OPERATORS_SEQ_LEN).set_value(13).run()
+    assert not app.exception
+    assert not app.get("page_link")
+
+
+def test_a_point_that_the_controls_hold_anyway_is_named_whole():
+    point = {"batch_size": 1, "seq_len": 512, "num_heads": 8, "d_model": 512, "dtype": "float32", "mode": "inference"}
+    workload = Workload(**point, bias=False, causal=False, device="cpu", threads=1, seed=42)
+    named = operator_controls.changed_of(workload, ("custom", "official"))
+    assert named == operator_controls.query_of(workload, ("custom", "official"))
+    assert operator_controls.changed_of(workload, ("custom-fused", "official")) == {"op_one": "custom-fused"}

@@ -7,7 +7,16 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard import layer_notices, operator_controls, operator_panel, sample_panel, services, session, store
+from dashboard import (
+    layer_notices,
+    operator_controls,
+    operator_link,
+    operator_panel,
+    sample_panel,
+    services,
+    session,
+    store,
+)
 from dashboard.jobs import sweep_on
 from dashboard.layers import stamp
 from dashboard.operator_controls import OperatorWish, Start
@@ -42,6 +51,8 @@ def show() -> None:
                 st.warning(plain(choice.complaint))
         button = st.container()
         _show_conditions(run, start)
+        if run is not None and wish.workload is not None:
+            operator_link.show_back(run, wish.workload)
     question = _question(wish)
     with button:
         _show_button(wish, question)
