@@ -87,11 +87,14 @@ def _show_axis(axis: str, laws: list[Law]) -> None:
 
 
 def _found_of(run: Run, table: pd.DataFrame) -> Found:
-    return _found(str(store.folder_of(run)), store.size_of(run), len(table), int(table["num_samples"].sum()), table)
+    return _found(
+        str(store.folder_of(run)), store.size_of(run), len(table), int(table["num_samples"].sum()), table, run
+    )
 
 
 @st.cache_data(show_spinner=False, max_entries=8)
-def _found(folder: str, size: int, num_rows: int, num_samples: int, _table: pd.DataFrame) -> Found:
+def _found(folder: str, size: int, num_rows: int, num_samples: int, _table: pd.DataFrame, _run: Run) -> Found:
     del folder, size, num_rows, num_samples
     rows = readable_rows(_table)
-    return Found(limits=limits_of(rows), laws=telling_laws(_table), num_left_out=len(_table) - len(rows))
+    laws = telling_laws(_table, store.measurements_of(_run))
+    return Found(limits=limits_of(rows), laws=laws, num_left_out=len(_table) - len(rows))

@@ -95,9 +95,14 @@ def _read(run: Run) -> tuple[pd.DataFrame, list[str]]:
 
 def replicates_of(run: Run, point: int) -> pd.DataFrame:
     """The rows of a point as measured, one per replicate and contender."""
-    folder = folder_of(run)
-    rows = _measurements().of(str(folder), file_stamp(folder / MEASUREMENTS_FILE), lambda: load_measurements(folder))
+    rows = measurements_of(run)
     return rows[rows["point"] == point]
+
+
+def measurements_of(run: Run) -> pd.DataFrame:
+    """The run's rows as measured, one per replicate, point and contender."""
+    folder = folder_of(run)
+    return _measurements().of(str(folder), file_stamp(folder / MEASUREMENTS_FILE), lambda: load_measurements(folder))
 
 
 def samples_of(run: Run, point: int) -> pd.DataFrame:

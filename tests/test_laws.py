@@ -14,11 +14,11 @@ from profiling.cli import main
 from profiling.laws.growth import MEMORY, TIME, Law, laws_of
 from profiling.laws.law_words import fixed_words, law_words
 from profiling.settings import SweepSettings
-from profiling.table import load_run
+from profiling.table import load_measurements, load_run
 from profiling.workload import Grid
 
 SIZES = (96, 192, 384, 768, 1536)
-SETTINGS = SweepSettings(contenders=("custom", "official"))
+SETTINGS = SweepSettings(contenders=("custom", "official"), replicates=3)
 
 
 def planted(
@@ -118,7 +118,10 @@ def test_batch_sizes_have_a_law_of_their_own(tmp_path: Path) -> None:
     found = law(laws, TIME, "batch_size")
     assert found.exponent is not None
     assert found.exponent.value == pytest.approx(1)
-    assert law_words(found) == ("custom: time ~ B^1.00 [1.00, 1.00] (4 sizes, 2 to 11): as its operations do, B^1.00")
+    assert law_words(found) == (
+        "custom: time ~ B^1.00 [1.00, 1.00] (4 sizes, 2 to 11; by the fit's own scatter, without replicates): as its "
+        "operations do, B^1.00"
+    )
     assert {each.axis for each in laws} == {"batch_size"}
 
 
@@ -141,6 +144,35 @@ def test_each_series_of_a_grid_has_its_own_law(tmp_path: Path) -> None:
     }
     told = [each.exponent.value for each in laws if each.contender == "custom" and each.exponent]
     assert told == [pytest.approx(1.5), pytest.approx(1.5)]
+
+
+def test_the_replicates_of_a_run_are_what_the_interval_of_its_times_rests_on(tmp_path: Path) -> None:
+    table = planted(tmp_path / "run")
+    measured = load_measurements(tmp_path / "run")
+    assert measured["replicate"].nunique() == 3
+    is_third = measured["replicate"] == 3
+    # A whole replicate that is slower changes no exponent; one size that is slower in one replicate makes it uncertain.
+    measured.loc[is_third, "latency_median_ms"] *= 1.3
+    steady = law(laws_of(table, ["seq_len"], [TIME], replicates=measured), TIME)
+    measured.loc[is_third & (measured["seq_len"] == 384), "latency_median_ms"] *= 1.2
+    shaken = law(laws_of(table, ["seq_len"], [TIME], replicates=measured), TIME)
+    assert steady.num_replicates == shaken.num_replicates == 3
+    assert steady.exponent is not None
+    assert shaken.exponent is not None
+    assert steady.exponent.value == pytest.approx(1.5)
+    assert steady.exponent.half_width < 0.05 < shaken.exponent.half_width
+    assert "without replicates" not in law_words(steady)
+
+
+def test_a_replicate_that_lost_a_size_does_not_count_and_one_alone_tells_no_error(tmp_path: Path) -> None:
+    table = planted(tmp_path / "run")
+    measured = load_measurements(tmp_path / "run")
+    lost = measured[(measured["replicate"] != 2) | (measured["seq_len"] != 768)]
+    assert law(laws_of(table, ["seq_len"], [TIME], replicates=lost), TIME).num_replicates == 2
+    alone = measured[(measured["replicate"] == 1) | (measured["seq_len"] != 768)]
+    told = law(laws_of(table, ["seq_len"], [TIME], replicates=alone), TIME)
+    assert told.num_replicates == 0
+    assert "by the fit's own scatter, without replicates" in law_words(told)
 
 
 # -- chart and command ------------------------------------------------------------------------------------------------

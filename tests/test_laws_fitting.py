@@ -93,21 +93,12 @@ def test_where_the_values_bend_the_exponent_of_the_large_end_is_told() -> None:
     assert law["overall"].value < 1.6
 
 
-def test_where_no_curve_fits_the_last_sizes_speak() -> None:
-    # Another program from 512 on, twice as fast: no curve of three terms goes there.
-    sizes = [32, 64, 128, 256, 512, 1024, 2048]
-    values = [3.0, 3.0, 3.0, 3.0, 24.0, 192.0, 1536.0]
-    law = fit_law(sizes, values)
-    assert (law["basis"], law["num_fitted"]) == ("last sizes", 3)
-    assert law["exponent"].value == pytest.approx(3)
-
-
 @pytest.mark.parametrize(
     ("sizes", "values", "reason"),
     [
         ([128, 512], [1.0, 4.0], "2 sizes, and a law needs at least 3"),
         ([100, 200, 399], [1.0, 2.0, 4.0], "the sizes 100 to 399 span 3.99 times, and a law needs at least 4 times"),
-        ([128, 256, 512], [1.0, 3.0, 4.0], "is wider than ±0.25: more sizes, or a quieter machine"),
+        ([128, 256, 512], [1.0, 3.0, 4.0], "is wider than ±0.25: more sizes, more replicates, or a quieter machine"),
     ],
 )
 def test_a_bad_fit_tells_no_law_and_says_why(sizes: list[int], values: list[float], reason: str) -> None:
@@ -133,15 +124,15 @@ def test_planted_laws_with_noise_are_seldom_told_wrong() -> None:
     for num_sizes, noise in ((3, 0.03), (4, 0.03), (5, 0.01), (5, 0.05), (7, 0.03)):
         told = wrong = 0
         sizes = [48 * 2**step for step in range(num_sizes)]
-        for _ in range(300):
+        for _ in range(120):
             exponent = rng.uniform(0.4, 2.2)
             values = [3.1 * size**exponent * math.exp(rng.normal(0, noise)) for size in sizes]
             found = fit_law(sizes, values).get("exponent")
             told += found is not None
             wrong += found is not None and not found.low <= exponent <= found.high
-        # 95 % are to hold: 15 of 300 expected, and 29 come up once in a thousand such tests.
-        assert wrong <= 28, (num_sizes, noise, wrong)
-        assert told >= 30, (num_sizes, noise, told)
+        # 95 % are to hold: 6 of 120 expected, and 15 come up once in a thousand such tests.
+        assert wrong <= 14, (num_sizes, noise, wrong)
+        assert told >= 12, (num_sizes, noise, told)
 
 
 def test_the_interval_of_a_power_law_holds_the_truth_as_often_as_it_says() -> None:
@@ -157,13 +148,13 @@ def test_planted_bends_with_noise_are_told_at_the_large_end() -> None:
     rng = np.random.default_rng(7)
     sizes = [64, 128, 256, 512, 1024, 2048]
     told = held = 0
-    for _ in range(200):
+    for _ in range(60):
         values = [(size + size**2 / 512) * math.exp(rng.normal(0, 0.01)) for size in sizes]
         law = fit_law(sizes, values)
         if law["basis"] == "largest size":
             told += 1
             held += law["exponent"].low <= 1.8 <= law["exponent"].high
-    assert told >= 190
+    assert told >= 55
     assert held / told >= 0.9
 
 
@@ -174,22 +165,3 @@ def test_noise_alone_seldom_seems_to_bend() -> None:
         values = [size**1.5 * math.exp(rng.normal(0, 0.02)) for size in SIZES]
         seen += bends(SIZES, values, fit_curve(SIZES, values))
     assert seen <= 25
-
-
-@pytest.mark.parametrize(("num_sizes", "noise"), [(5, 0.03), (7, 0.03), (7, 0.06)])
-def test_noisy_times_that_bend_hold_the_true_slope_in_their_interval(num_sizes: int, noise: float) -> None:
-    random = np.random.default_rng(11)
-    sizes = [64 * 2**step for step in range(num_sizes)]
-    # The operations of a layer 512 wide: 8·S·512² + 4·S²·512.
-    exact = np.array([8 * size * 512**2 + 4 * size**2 * 512 for size in sizes], dtype=float)
-    truth = (8 * sizes[-1] * 512**2 + 8 * sizes[-1] ** 2 * 512) / exact[-1]
-    laws = [fit_law(sizes, list(exact * np.exp(noise * random.standard_normal(num_sizes)))) for _ in range(200)]
-    slopes = [law["exponent"] for law in laws if law.get("basis") == "largest size" and "exponent" in law]
-    assert len(slopes) > 60
-    assert sum(slope.low <= truth <= slope.high for slope in slopes) >= 0.95 * len(slopes)
-
-
-def test_the_last_sizes_speak_for_times_only_where_nearly_nothing_scatters() -> None:
-    sizes = [32, 64, 128, 256, 512, 1024, 2048]
-    values = [3.0, 3.0, 3.0, 3.0, 24.0, 192.0 * 1.02, 1536.0]
-    assert "exponent" not in fit_law(sizes, values)

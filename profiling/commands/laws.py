@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +32,16 @@ def laws(run: Path, as_json: bool) -> None:
     from profiling.laws.telling import telling_laws
     from profiling.limits import limits_of
     from profiling.runs import RunError, run_folder
-    from profiling.table import load_table
+    from profiling.table import load_measurements, load_table
 
     try:
         table, problems = load_table(run_folder(run))
+        replicates = load_measurements(run_folder(run))
     except RunError as error:
         end_with(str(error), EXIT_FAILED, as_json=as_json)
     is_large = len(table) > MOST_ROWS
-    found, limits = telling_laws(table) if is_large else laws_of(table), limits_of(table)
+    found = telling_laws(table, replicates) if is_large else laws_of(table, replicates=replicates)
+    limits = limits_of(table)
     if is_large:
         problems = [
             *problems,
@@ -74,8 +77,8 @@ def _refused_lines(refused: list[Law]) -> list[str]:
     from profiling.laws.law_words import fixed_words, law_words
 
     by_kind: dict[str, list[Law]] = {}
-    for law in refused:
-        by_kind.setdefault("wide" if "wider than" in law.refusal else law.refusal, []).append(law)
+    for law in refused:  # sizes and intervals differ, and the reason is one
+        by_kind.setdefault(re.sub(r"[-+]?\d[\d.,]*", "", law.refusal), []).append(law)
     lines = []
     for each in by_kind.values():
         more = f" (and {len(each) - 1} more likewise)" if len(each) > 1 else ""

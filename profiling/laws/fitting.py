@@ -38,11 +38,6 @@ class Exponent:
         """How far the interval reaches, on the side on which it reaches further."""
         return max(self.high - self.value, self.value - self.low)
 
-    def widened(self, factor: float) -> Exponent:
-        """The same exponent with an interval so many times as wide."""
-        low, high = (self.value + factor * (end - self.value) for end in (self.low, self.high))
-        return Exponent(self.value, low, high)
-
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
@@ -55,6 +50,7 @@ class Curve:
         spread: the relative errors' deviation, by their degrees of freedom; infinite where there are none.
         slope: the exponent at the largest size (d log y / d log x); its interval is infinite where there are no more
             sizes than terms.
+        reach: the slope's deviation for each unit of the values' relative deviation.
     """
 
     constant: float
@@ -64,6 +60,7 @@ class Curve:
     worst: float
     spread: float
     slope: Exponent
+    reach: float
 
     def at(self, size: float) -> float:
         """The curve's value."""
@@ -127,6 +124,7 @@ def fit_curve(sizes: Sequence[float], values: Sequence[float]) -> Curve:
     errors = powers[:, :num_terms] @ terms - 1
     freedom = len(powers) - len(kept)
     a, b, c = [*terms, 0.0, 0.0][:3]
+    slope, reach = _slope((float(a), float(b), float(c)), powers, kept, errors)
     return Curve(
         constant=float(a),
         linear=float(b) / largest,
@@ -134,7 +132,8 @@ def fit_curve(sizes: Sequence[float], values: Sequence[float]) -> Curve:
         num_terms=len(kept),
         worst=float(np.abs(errors).max()),
         spread=math.sqrt(float(np.square(errors).sum()) / freedom) if freedom else math.inf,
-        slope=_slope((float(a), float(b), float(c)), powers, kept, errors),
+        slope=slope,
+        reach=reach,
     )
 
 
@@ -154,19 +153,21 @@ def _non_negative(powers: _Array) -> tuple[_Array, list[int]]:
     return found, kept
 
 
-def _slope(terms: tuple[float, float, float], powers: _Array, kept: list[int], errors: _Array) -> Exponent:
-    """The exponent at x = 1, and its interval by the delta method."""
+def _slope(
+    terms: tuple[float, float, float], powers: _Array, kept: list[int], errors: _Array
+) -> tuple[Exponent, float]:
+    """The exponent at x = 1 with its interval by the delta method, and its deviation for one unit of the errors'."""
     a, b, c = terms
     value, top = a + b + c, b + 2 * c
     exponent = top / value
-    freedom = len(powers) - len(kept)
-    if freedom < 1:
-        return Exponent(exponent, -math.inf, math.inf)
     gradient = np.array([-top, value - top, 2 * value - top])[kept] / value**2
     chosen = powers[:, kept]
-    spread = np.linalg.pinv(chosen.T @ chosen) * float(np.square(errors).sum()) / freedom
-    half = t_quantile(LEVEL, freedom) * math.sqrt(max(0.0, float(gradient @ spread @ gradient)))
-    return Exponent(exponent, exponent - half, exponent + half)
+    reach = math.sqrt(max(0.0, float(gradient @ np.linalg.pinv(chosen.T @ chosen) @ gradient)))
+    freedom = len(powers) - len(kept)
+    if freedom < 1:
+        return Exponent(exponent, -math.inf, math.inf), reach
+    half = t_quantile(LEVEL, freedom) * reach * math.sqrt(float(np.square(errors).sum()) / freedom)
+    return Exponent(exponent, exponent - half, exponent + half), reach
 
 
 def _coefficient(columns: _Array, y: _Array, position: int) -> Exponent:

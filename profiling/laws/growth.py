@@ -10,13 +10,15 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from profiling.costs import ELEMENT_BYTES, MIB, call_flop
 from profiling.joining import FAILED
 from profiling.laws.fitting import MIN_SIZES, Curve, Exponent, bends, fit_curve, power_exponent
+from profiling.laws.replicate_error import SizeTimes, size_times
+from profiling.laws.time_law import time_law
 from profiling.workload import Workload
 
 AXES = ("seq_len", "batch_size", "num_heads")
@@ -31,13 +33,20 @@ WORST_CURVE_ERROR = 0.10
 # Peak memory is counted, not timed: a fit that is right misses it by the blocks' roundings alone.
 EXACT = 0.005
 NUM_LAST_SIZES = 3
-# Times choose the curve that they are told by, so its interval is too narrow by itself: in made-up times with 3 to 10 %
-# of noise it held the truth in 93 to 67 % instead of 95. Three sizes have so wide an interval that one which is narrow
-# by chance is told: only where nearly nothing scatters do they speak.
-WIDENED = 1.75
-WIDEST_OF_LAST_SIZES = 0.02
+# A law that is refused for its width is so for one of these.
+MORE_SIZES = "more sizes, larger ones"
+LESS_NOISE = "more sizes, more replicates, or a quieter machine"
 
 ALL_SIZES, LARGEST_SIZE, LAST_SIZES = "all sizes", "largest size", "last sizes"
+
+# Point and contender → number of the replicate → time.
+_Times = dict[tuple[int, str], dict[int, float]]
+
+
+class _Counted(NamedTuple):
+    size: int
+    value: float
+    point: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,12 +60,13 @@ class Law:
         num_fitted: how many of them, the largest, the told exponent rests on: a layer may hold most of its memory at
             another step where it is small, and then the small sizes follow another law.
         exponent: the one that is told; None where none is.
-        basis: what it is the exponent of: `all sizes`; the `largest size` of a fitted curve, or the `last sizes`, where
-            the values bend.
+        basis: what it is the exponent of: `all sizes`; the `largest size` of fitted curves, where the values bend; or
+            the `last sizes`, where memory follows no curve, or beyond a step of the times.
         overall: the exponent over all sizes, whatever is told; None below three.
         curve: `a + b·x + c·x²` through the values; None below three sizes.
         expected: for a time, the exponent of the operations alone, on the same basis.
         score_copies: for memory against seq_len, how many times the scores (B, H, S, S) the square part is.
+        num_replicates: for a time, how many its interval rests on; 0 where it rests on what the fit leaves.
         left_out: why rows are not in it → how many.
         refusal: why no law is told; empty where one is.
     """
@@ -74,34 +84,51 @@ class Law:
     curve: Curve | None = None
     expected: float | None = None
     score_copies: float | None = None
+    num_replicates: int = 0
     left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
     refusal: str = ""
 
 
-def laws_of(table: pd.DataFrame, axes: Sequence[str] = AXES, quantities: Sequence[str] = (TIME, MEMORY)) -> list[Law]:
+def laws_of(
+    table: pd.DataFrame,
+    axes: Sequence[str] = AXES,
+    quantities: Sequence[str] = (TIME, MEMORY),
+    *,
+    replicates: pd.DataFrame | None = None,
+) -> list[Law]:
     """The laws of a run's table along each axis that it varies: those that hold, and those that cannot be told.
 
     Args:
         table: as `profiling.table.load_run` gives it.
         axes: of `AXES`; one that the run does not vary has no law.
         quantities: of `COLUMNS`.
+        replicates: the run's rows as measured, of `profiling.table.load_measurements`, by which it is known how exact
+            the times are; without them the interval of a time rests on what the fit leaves.
     """
     varied = [axis for axis in axes if table[axis].nunique() > 1]
+    times = {} if replicates is None or not varied else _times_of(replicates, table)
     return [
-        _law(rows, contender, quantity, axis, fixed)
+        _law(rows, contender, quantity, axis, fixed, times)
         for axis in varied
         for contender, fixed, rows in _series(table, axis)
         for quantity in quantities
     ]
 
 
-def fit_law(sizes: Sequence[int], values: Sequence[float], *, is_exact: bool = False) -> dict[str, Any]:
+def fit_law(
+    sizes: Sequence[int],
+    values: Sequence[float],
+    *,
+    is_exact: bool = False,
+    replicates: Sequence[Mapping[int, float]] = (),
+) -> dict[str, Any]:
     """The fields of a law that follow from sizes and values alone.
 
     Args:
         sizes: rising.
         values: one for each size.
         is_exact: whether the values are counted, without noise: then few sizes can tell a bend.
+        replicates: of each size, number of the replicate → the value that it measured.
     """
     if len(sizes) < MIN_SIZES:
         return {"refusal": f"{len(sizes)} sizes, and a law needs at least {MIN_SIZES}"}
@@ -110,22 +137,38 @@ def fit_law(sizes: Sequence[int], values: Sequence[float], *, is_exact: bool = F
     if sizes[-1] < SMALLEST_SPAN * sizes[0]:
         span = f"the sizes {sizes[0]:,} to {sizes[-1]:,} span {sizes[-1] / sizes[0]:.3g} times"
         return found | {"refusal": f"{span}, and a law needs at least {SMALLEST_SPAN:g} times"}
-    if is_exact and (exact := _exact_curve(sizes, values)) is not None:
+    if not is_exact:
+        return found | _time_fields(sizes, size_times(values, replicates))
+    if (exact := _exact_curve(sizes, values)) is not None:
         tail, num_fitted = exact
         # The same curve of one term is a power law.
         basis = ALL_SIZES if tail.num_terms == 1 and num_fitted == len(sizes) else LARGEST_SIZE
         return found | {"curve": tail, "exponent": tail.slope, "basis": basis, "num_fitted": num_fitted}
     told, basis, num_fitted = _told(sizes, values, overall, curve)
-    if not is_exact and basis == LARGEST_SIZE:
-        told = told.widened(WIDENED)
-    widest = WIDEST_OF_LAST_SIZES if basis == LAST_SIZES and not is_exact else WIDEST_INTERVAL
-    if told.half_width > widest:
-        return found | {
-            "basis": basis,
-            "refusal": f"the interval [{told.low:.2f}, {told.high:.2f}] is wider than ±{widest:g}: "
-            + ("more sizes, larger ones" if is_exact else "more sizes, or a quieter machine"),
-        }
+    if told.half_width > WIDEST_INTERVAL:
+        return found | {"basis": basis, "refusal": f"{_too_wide(told)}: {MORE_SIZES}"}
     return found | {"exponent": told, "basis": basis, "num_fitted": num_fitted}
+
+
+def _time_fields(sizes: Sequence[int], times: SizeTimes) -> dict[str, Any]:
+    told = time_law(sizes, times)
+    is_all = told.num_fitted == len(sizes)
+    basis = LARGEST_SIZE if told.is_end else ALL_SIZES if is_all else LAST_SIZES
+    fields = {"basis": basis, "num_replicates": times.num_replicates}
+    is_short = sizes[-1] < SMALLEST_SPAN * sizes[-told.num_fitted]
+    if told.step_at is not None and (told.exponent is None or is_short):
+        step = f"the times step by {told.step - 1:+.0%} between {sizes[told.step_at - 1]:,} and {sizes[told.step_at]:,}"
+        return fields | {"refusal": f"{step}, and one law needs more sizes beyond that"}
+    if told.exponent is None:
+        return fields | {"refusal": f"the times bend, and {len(sizes)} sizes do not tell how: more sizes"}
+    if told.exponent.half_width > WIDEST_INTERVAL:
+        by_what = " by the curves that fit them" if told.is_end else ""
+        return fields | {"refusal": f"{_too_wide(told.exponent)}{by_what}: {LESS_NOISE}"}
+    return fields | {"exponent": told.exponent, "num_fitted": told.num_fitted}
+
+
+def _too_wide(exponent: Exponent) -> str:
+    return f"the interval [{exponent.low:.2f}, {exponent.high:.2f}] is wider than ±{WIDEST_INTERVAL:g}"
 
 
 def _exact_curve(sizes: Sequence[int], values: Sequence[float]) -> tuple[Curve, int] | None:
@@ -155,7 +198,7 @@ def _series(table: pd.DataFrame, axis: str) -> Iterator[tuple[str, dict[str, Any
     shared = [name for name in Workload.__dataclass_fields__ if name != axis]
     if axis == "num_heads" and table["d_model"].nunique() > 1:  # a grid of fixed head_dim
         shared[shared.index("d_model")] = "head_dim"
-    needed = ["contender", "status", "check_verdict", axis, *shared, *COLUMNS.values()]
+    needed = ["point", "contender", "status", "check_verdict", axis, *shared, *COLUMNS.values()]
     for key, rows in table[needed].groupby(["contender", *shared], sort=False, dropna=False):
         contender, *values = _plain(key)
         if rows[axis].nunique() > 1:
@@ -167,9 +210,22 @@ def _plain(key: Hashable) -> list[Any]:
     return [value.item() if hasattr(value, "item") else value for value in key]
 
 
-def _law(rows: pd.DataFrame, contender: str, quantity: str, axis: str, fixed: dict[str, Any]) -> Law:
-    points, left_out = _counted(rows, axis, COLUMNS[quantity])
-    sizes, values = tuple(size for size, _ in points), tuple(value for _, value in points)
+def _times_of(replicates: pd.DataFrame, table: pd.DataFrame) -> _Times:
+    """The times of the points of a table, as measured."""
+    rows = replicates[replicates["status"].eq("ok") & replicates["point"].isin(table["point"].unique())]
+    times: _Times = {}
+    columns = (rows[name].tolist() for name in ("point", "contender", "replicate", COLUMNS[TIME]))
+    for point, contender, replicate, value in zip(*columns, strict=True):
+        if not pd.isna(value) and 0 < value < math.inf:
+            times.setdefault((point, contender), {})[replicate] = value
+    return times
+
+
+def _law(rows: pd.DataFrame, contender: str, quantity: str, axis: str, fixed: dict[str, Any], times: _Times) -> Law:
+    counted, left_out = _counted(rows, axis, COLUMNS[quantity])
+    sizes, values = tuple(each.size for each in counted), tuple(each.value for each in counted)
+    is_exact = quantity == MEMORY
+    replicates = [] if is_exact else [times.get((each.point, contender), {}) for each in counted]
     law = Law(
         contender=contender,
         quantity=quantity,
@@ -178,19 +234,19 @@ def _law(rows: pd.DataFrame, contender: str, quantity: str, axis: str, fixed: di
         sizes=sizes,
         values=values,
         left_out=left_out,
-        **fit_law(sizes, values, is_exact=quantity == MEMORY),
+        **fit_law(sizes, values, is_exact=is_exact, replicates=replicates),
     )
     if quantity == TIME:
         return dataclasses.replace(law, expected=_expected(law))
     return dataclasses.replace(law, score_copies=_score_copies(law))
 
 
-def _counted(rows: pd.DataFrame, axis: str, column: str) -> tuple[list[tuple[int, float]], dict[str, int]]:
+def _counted(rows: pd.DataFrame, axis: str, column: str) -> tuple[list[_Counted], dict[str, int]]:
     """The sizes that a law may rest on, rising, with their values; and why others are not among them → how many."""
-    points, left_out = [], Counter[str]()
+    counted, left_out = [], Counter[str]()
     # As lists: there may be thousands of series of a few rows each.
-    columns = (rows[name].tolist() for name in (axis, column, "status", "check_verdict"))
-    for size, value, status, verdict in zip(*columns, strict=True):
+    columns = (rows[name].tolist() for name in (axis, column, "point", "status", "check_verdict"))
+    for size, value, point, status, verdict in zip(*columns, strict=True):
         if status != "ok":
             left_out[str(status)] += 1
         elif not pd.isna(verdict) and verdict in FAILED:
@@ -198,8 +254,8 @@ def _counted(rows: pd.DataFrame, axis: str, column: str) -> tuple[list[tuple[int
         elif pd.isna(value) or not 0 < value < math.inf:
             left_out["not measured"] += 1
         else:
-            points.append((int(size), float(value)))
-    return sorted(points), dict(left_out)
+            counted.append(_Counted(int(size), float(value), int(point)))
+    return sorted(counted), dict(left_out)
 
 
 def _expected(law: Law) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiling.laws.fitting import Exponent
-from profiling.laws.growth import ALL_SIZES, LARGEST_SIZE, MEMORY, Law
+from profiling.laws.growth import ALL_SIZES, LARGEST_SIZE, LAST_SIZES, MEMORY, TIME, Law
 
 LETTERS = {"seq_len": "S", "batch_size": "B", "num_heads": "H"}
 # How many times the scores the square part of the memory has to be: from the first on they are held whole; below the
@@ -28,12 +28,13 @@ def law_words(law: Law) -> str:
     first = law.sizes[-law.num_fitted]
     fitted = "" if law.num_fitted == n else f"over the last {law.num_fitted} sizes, {first:,} to {law.sizes[-1]:,}"
     if law.basis == ALL_SIZES:
-        said += f" ({sizes})"
+        said += f" ({sizes}{_uncertain(law)})"
     else:
         assert law.overall is not None, "a law that bends has one"
         at = f"at {law.axis} {law.sizes[-1]:,}" if law.basis == LARGEST_SIZE else ""
         where = ", fitted ".join(part for part in (at, fitted) if part)
-        said += f" {where} (it bends: over all {sizes}, it is {letter}^{law.overall.value:.2f})"
+        why = "the times step before them" if law.quantity == TIME and law.basis == LAST_SIZES else "it bends"
+        said += f" {where} ({why}: over all {sizes}, it is {letter}^{law.overall.value:.2f}{_uncertain(law)})"
     meaning = law_meaning(law)
     return said + (f": {meaning}" if meaning else "") + _left_out(law)
 
@@ -77,6 +78,11 @@ def _memory_meaning(law: Law, exponent: Exponent) -> str:
     if copies <= NO_SCORES:
         return "the scores are not materialised"
     return f"something grows with S², {copies:.2f} times the size of the scores: a part of them, or a mask"
+
+
+def _uncertain(law: Law) -> str:
+    """That nothing but the fit itself says how exact the times are."""
+    return "; by the fit's own scatter, without replicates" if law.quantity == TIME and not law.num_replicates else ""
 
 
 def _shown(exponent: Exponent) -> str:

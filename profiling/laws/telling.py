@@ -18,9 +18,14 @@ def telling_rows(table: pd.DataFrame, axis: str) -> pd.DataFrame:
     return table
 
 
-def telling_laws(table: pd.DataFrame) -> list[Law]:
-    """The laws of those rows, along each axis that a run varies."""
-    return [law for axis in AXES for law in laws_of(telling_rows(table, axis), [axis])]
+def telling_laws(table: pd.DataFrame, replicates: pd.DataFrame | None = None) -> list[Law]:
+    """The laws of those rows, along each axis that a run varies.
+
+    Args:
+        table: as `profiling.table.load_run` gives it.
+        replicates: the run's rows as measured, by which it is known how exact the times are.
+    """
+    return [law for axis in AXES for law in laws_of(telling_rows(table, axis), [axis], replicates=replicates)]
 
 
 def readable_rows(table: pd.DataFrame) -> pd.DataFrame:

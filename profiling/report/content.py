@@ -15,7 +15,7 @@ from profiling.limits import Limits, contender_limits, contender_words, limits_o
 from profiling.repeat import sweep_arguments
 from profiling.run_names import read_notes
 from profiling.runs import Run, read_run
-from profiling.table import load_table
+from profiling.table import load_measurements, load_table
 
 # Laws that are told one by one: of a run over many batch sizes and heads there are hundreds.
 MOST_LAWS = 24
@@ -69,7 +69,7 @@ def gather(folder: Path) -> Content:
         headlines=headlines(table),
         unmeasured=unmeasured(table),
         warned=warned(table),
-        laws=_laws(table),
+        laws=_laws(table, load_measurements(folder)),
         limits=limits,
         limit_words=[contender_words(each) for each in contender_limits(limits).values()],
         command=command_of(run),
@@ -103,8 +103,8 @@ def facts_of(run: Run) -> dict[str, str]:
     return {name: str(value) for name, value in told.items() if value not in (None, "")}
 
 
-def _laws(table: pd.DataFrame) -> list[str]:
-    told = [law for law in telling_laws(table) if law.exponent is not None]
+def _laws(table: pd.DataFrame, replicates: pd.DataFrame) -> list[str]:
+    told = [law for law in telling_laws(table, replicates) if law.exponent is not None]
     said = [f"{law_words(law)}. At {fixed_words(law.fixed)}." for law in told[:MOST_LAWS]]
     more = len(told) - len(said)
     return [*said, *([f"{more:,} more: `python -m profiling laws` tells them."] if more > 0 else [])]

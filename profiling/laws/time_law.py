@@ -1,0 +1,173 @@
+"""Which exponent of a contender's times can be told, with an interval that spans every shape that explains them.
+
+The replicates say how exactly each size was timed (`replicate_error`), and so whether a power law misses by more than
+that. Where it does not, its exponent over all sizes is told. Where it does, the exponent at the largest size is told:
+not of the one shape that fits best, which noise may have chosen, but of all that fit nearly as well. Where only a step
+explains the times, the sizes beyond it speak. And nothing is told where the interval would be of no use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from profiling.intervals import LEVEL, t_quantile
+from profiling.laws.fitting import MIN_SIZES, Exponent
+from profiling.laws.replicate_error import SizeTimes
+from profiling.laws.shapes import Shape, line, lines_with_step, parabola, smooth_bends
+
+# The standard normal value that one misfit in twenty passes by chance.
+MISFIT = 1.645
+# The same for the sizes beyond a step, which were chosen: one in ten.
+MISFIT_BEYOND = 1.28
+# Shapes whose Akaike criterion is so much worse than the best one's are twenty times less likely.
+LESS_LIKELY = 6.0
+# Times that no measurement tells apart: where nothing scatters, nothing is divided by 0.
+NOTHING = 1e-9
+
+_Array = npt.NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """What is told of the times.
+
+    Attributes:
+        exponent: of the `num_fitted` last sizes; of the largest one where `is_end`. None where no shape is left that
+            has one.
+        num_fitted: how many sizes it rests on.
+        is_end: whether the times bend.
+        step_at, step: where nothing but a step explains the times, the position of the first size beyond it, and the
+            factor by which the times step there.
+    """
+
+    exponent: Exponent | None
+    num_fitted: int
+    is_end: bool = False
+    step_at: int | None = None
+    step: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Error:
+    """The deviation of a logarithm and the degrees of freedom behind it."""
+
+    deviation: float
+    freedom: int
+
+    def reach_of(self, shape: Shape) -> float:
+        return t_quantile(LEVEL, self.freedom) * shape.reach * self.deviation
+
+    def misfit(self, shape: Shape) -> float:
+        """By what factor the squares that a shape leaves are too many."""
+        return shape.squares / self.deviation**2
+
+    def criterion(self, shape: Shape) -> float:
+        """Akaike's: what a shape leaves, and what its terms cost."""
+        return self.misfit(shape) + 2 * shape.cost
+
+
+def time_law(sizes: Sequence[int], times: SizeTimes) -> Told:
+    """What can be told of times at rising sizes, at least three."""
+    x, y = np.log(np.asarray(sizes, dtype=np.float64)), times.logs
+    straight = line(x, y)
+    if not _is_bent(x, y, straight, times):
+        return Told(_straight(x, y, straight, times), len(sizes))
+    if len(sizes) <= MIN_SIZES + (times.error is None):  # then a bend leaves nothing to tell its error by
+        return Told(None, len(sizes), is_end=True)
+    bends, steps = smooth_bends(x, y), lines_with_step(x, y)
+    error = _error_of([straight, *bends, *steps], bends, len(sizes), times)
+    best = min(error.criterion(shape) for shape in (straight, *bends, *steps))
+    likely = [shape for shape in (straight, *bends, *steps) if error.criterion(shape) <= best + LESS_LIKELY]
+    if any(shape.is_smooth_bend for shape in likely):
+        return Told(_spanning(likely, error, best), len(sizes), is_end=True)
+    return _beyond_step(x, likely, times)
+
+
+def _is_bent(x: _Array, y: _Array, straight: Shape, times: SizeTimes) -> bool:
+    """Whether a power law misses the times by more than their error: altogether, or by a bend."""
+    count = len(x)
+    error = None if times.error is None else _Error(times.error, times.freedom)
+    if error is not None and _surprise(error.misfit(straight) / (count - 2), count - 2, error.freedom) > MISFIT:
+        return True
+    if count == MIN_SIZES:
+        return False
+    shape, square, reach = parabola(x, y)
+    error = error or _own_error(shape, count)
+    return abs(square) > t_quantile(LEVEL, error.freedom) * reach * error.deviation
+
+
+def _straight(x: _Array, y: _Array, straight: Shape, times: SizeTimes) -> Exponent:
+    """The exponent of a power law. A step may hide in the times, so the exponents beside one are in the interval.
+
+    The error is that of the replicates, and what the line leaves can only raise it.
+    """
+    count = len(x)
+    error = _own_error(straight, count)
+    if times.error is not None:
+        freedom = times.freedom
+        pooled = (freedom * times.error**2 + straight.squares) / (freedom + count - 2)
+        error = _Error(max(times.error, math.sqrt(pooled)), freedom)
+    return _span(straight.slope, [straight, *lines_with_step(x, y)], error)
+
+
+def _error_of(shapes: Sequence[Shape], bends: Sequence[Shape], count: int, times: SizeTimes) -> _Error:
+    """The replicates' error; what the best shape leaves where that is more, or where there are no replicates."""
+    if times.error is None:
+        best = min(bends, key=lambda shape: shape.squares)
+        return _own_error(best, count, num_chosen=1)  # which of them is best was chosen by the times as well
+    error = _Error(times.error, times.freedom)
+    best = min(shapes, key=lambda shape: shape.squares / (count - shape.num_terms))
+    freedom = count - best.num_terms
+    if _surprise(error.misfit(best) / freedom, freedom, error.freedom) <= MISFIT:
+        return error
+    return _Error(_own_error(best, count).deviation, min(freedom, error.freedom))
+
+
+def _own_error(shape: Shape, count: int, num_chosen: int = 0) -> _Error:
+    freedom = count - shape.num_terms - num_chosen
+    return _Error(max(NOTHING, math.sqrt(shape.squares / freedom)), freedom)
+
+
+def _spanning(likely: Sequence[Shape], error: _Error, best: float) -> Exponent:
+    """The slopes of all likely shapes by how likely each is, and an interval that holds that of each."""
+    weights = [math.exp((best - error.criterion(shape)) / 2) for shape in likely]
+    value = sum(weight * shape.slope for weight, shape in zip(weights, likely, strict=True)) / sum(weights)
+    return _span(value, likely, error)
+
+
+def _span(value: float, shapes: Sequence[Shape], error: _Error) -> Exponent:
+    reaches = [(shape.slope, error.reach_of(shape)) for shape in shapes]
+    return Exponent(value, min(k - reach for k, reach in reaches), max(k + reach for k, reach in reaches))
+
+
+def _beyond_step(x: _Array, likely: Sequence[Shape], times: SizeTimes) -> Told:
+    """What the sizes beyond the last place tell at which the step may lie, where they are three and follow a line."""
+    steps = [shape for shape in likely if shape.step_at is not None]
+    if not steps:
+        return Told(None, len(x), is_end=True)
+    found = max(steps, key=lambda shape: shape.step_at or 0)
+    best = min(steps, key=lambda shape: shape.squares)
+    untold = Told(None, len(x), step_at=best.step_at, step=math.exp(best.step))
+    count = len(x) - (found.step_at or 0)
+    if count < MIN_SIZES or times.error is None:
+        return untold
+    x, times = x[-count:], times.last(count)
+    straight = line(x, times.logs)
+    misfit = _Error(times.error or NOTHING, times.freedom).misfit(straight) / (count - 2)
+    if _surprise(misfit, count - 2, times.freedom) > MISFIT_BEYOND:
+        return untold
+    return Told(_straight(x, times.logs, straight, times), count, step_at=best.step_at, step=math.exp(best.step))
+
+
+def _surprise(ratio: float, freedom: int, error_freedom: int) -> float:
+    """The standard normal value that is as seldom passed as an F of those degrees of freedom passes `ratio`.
+
+    By Paulson (1942): right to some hundredths from three degrees of freedom of the error on.
+    """
+    root, own, of_error = math.cbrt(ratio), 2 / (9 * freedom), 2 / (9 * error_freedom)
+    return ((1 - of_error) * root - (1 - own)) / math.sqrt(of_error * root**2 + own)
