@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,14 @@ def test_the_chart_draws_what_was_measured_and_the_told_law_through_it(tmp_path:
 def test_a_law_that_is_not_told_is_not_drawn(tmp_path: Path) -> None:
     laws = laws_of(planted(tmp_path / "run", seq_len=(96, 192)), ["seq_len"], [TIME])
     assert [trace.mode for trace in law_chart(laws).data] == ["markers"] * 2
+
+
+def test_a_bend_that_no_curve_of_three_terms_follows_is_told_and_not_drawn(tmp_path: Path) -> None:
+    told = law(laws_of(planted(tmp_path / "run"), ["seq_len"], [MEMORY]), MEMORY)
+    assert told.curve is not None
+    astray = dataclasses.replace(told, curve=dataclasses.replace(told.curve, worst=0.2))
+    assert [trace.mode for trace in law_chart([told]).data] == ["lines", "markers"]
+    assert [trace.mode for trace in law_chart([astray]).data] == ["markers"]
 
 
 def test_the_command_tells_laws_and_limits_for_people_and_machines(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from profiling.charts.marks import log_ticks
 from profiling.charts.names import names_of
 from profiling.charts.palette import style_of
 from profiling.charts.scales import size_ticks
-from profiling.laws.growth import LARGEST_SIZE, TIME, Law
+from profiling.laws.growth import LARGEST_SIZE, TIME, WORST_CURVE_ERROR, Law
 from profiling.laws.law_words import law_words
 
 PLOT_HEIGHT = 300
@@ -85,13 +85,15 @@ def law_alt(laws: Sequence[Law]) -> str:
 
 
 def _fitted(law: Law) -> tuple[list[float], list[float]]:
-    """Points of the told law, over the sizes that it was fitted to."""
+    """Points of the told law, over the sizes that it was fitted to; none where no curve of three terms shows it."""
     if law.exponent is None or not law.sizes:
         return [], []
     sizes, values = law.sizes[-law.num_fitted :], law.values[-law.num_fitted :]
     ratio = sizes[-1] / sizes[0]
     steps = [sizes[0] * ratio ** (step / NUM_STEPS) for step in range(NUM_STEPS + 1)]
     if law.basis == LARGEST_SIZE and law.curve is not None:
+        if law.curve.worst > WORST_CURVE_ERROR:
+            return [], []
         return steps, [law.curve.at(size) for size in steps]
     # A power law goes through the geometric mean of what it was fitted to.
     k = law.exponent.value
