@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from dashboard import note_store, run_picker, session
-from dashboard.compare_store import Question, given_of
+from dashboard import baseline_file, note_store, run_picker, session
+from dashboard.baseline_file import Baseline
+from dashboard.compare_store import Question, given_of, given_of_file
 from profiling.charts.formatting import plain, shortened
 from profiling.compare.comparing import FAIL_ABOVE
 from profiling.runs import Run, RunError, find_run_folder, results_dir
@@ -27,16 +28,25 @@ class Wish:
         new: what is now.
         names: of the runs that have one, by id.
         fail_above: the share above which a change counts as a regression.
+        baseline: the file that stands in place of `base`; None where none was given.
     """
 
     base: Run
     new: Run
     names: Mapping[str, str]
     fail_above: float
+    baseline: Baseline | None = None
+
+    @property
+    def base_name(self) -> str:
+        """What BASE is called at the command line."""
+        return self.base.run_id if self.baseline is None else self.baseline.name
 
     def question(self, *, anyway: bool) -> Question:
         """What is to be compared, of the files as they are now."""
         base, new = (given_of(run, self.names.get(run.run_id)) for run in (self.base, self.new))
+        if self.baseline is not None:
+            base = given_of_file(self.baseline.path, self.baseline.name)
         return Question(base=base, new=new, fail_above=self.fail_above, anyway=anyway)
 
 
@@ -50,9 +60,12 @@ def show(runs: Sequence[Run]) -> Wish:
     default = choose(runs, None, None)[:2]
     # The newest two are followed until others are picked; the URL names both all the same, so that it can be sent.
     _keep(base.run_id, new.run_id, is_picked=(base, new) != default)
-    for place, side, run in zip(st.columns(2), SIDES, (base, new), strict=True):
+    columns = st.columns(2)
+    for place, side, run in zip(columns, SIDES, (base, new), strict=True):
         with place:
             _show_side(side, run, by_id, names)
+    with columns[0]:
+        baseline = baseline_file.show()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="compare_choice"):
         fail_above = _choose_threshold()
         st.button(
@@ -61,8 +74,9 @@ def show(runs: Sequence[Run]) -> Wish:
             help="What was before becomes what is now.",
             on_click=_keep,
             args=(new.run_id, base.run_id),
+            disabled=baseline is not None,
         )
-    return Wish(base=base, new=new, names=names, fail_above=fail_above)
+    return Wish(base=base, new=new, names=names, fail_above=fail_above, baseline=baseline)
 
 
 def choose(runs: Sequence[Run], base: str | None, new: str | None) -> tuple[Run, Run, list[str]]:

@@ -75,19 +75,22 @@ def show_differences(differences: Sequence[Difference]) -> None:
         st.markdown("\n".join(lines))
 
 
-def show_command(base: str, new: str, fail_above: float, *, anyway: bool) -> None:
+def show_command(base: str, new: str, fail_above: float, *, anyway: bool, is_file: bool = False) -> None:
     """Draws how the same is done where nobody looks at a page.
 
     Args:
-        base: the id of BASE.
+        base: the id of BASE, or the name of its file.
         new: the id of NEW.
         fail_above: the share above which a change counts.
         anyway: whether it is compared in spite of what forbids it.
+        is_file: whether BASE is a baseline file already.
     """
     words = ["--fail-above", f"{100 * fail_above:g}%", *(["--anyway"] if anyway else [])]
     st.markdown("##### The same in CI")
     st.caption("Exit status 1 with a regression, 0 without one, 2 where nothing could be compared:")
     st.code(snippets.command(["compare", base, new, *words]), language="bash", wrap_lines=True)
+    if is_file:
+        return
     st.caption("With a file that is kept beside the code in place of BASE's folder:")
     lines = [["export", base, "--out", "baseline.csv"], ["compare", "baseline.csv", new, *words]]
     st.code("\n".join(map(snippets.command, lines)), language="bash", wrap_lines=True)

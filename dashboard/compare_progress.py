@@ -22,7 +22,7 @@ def show(wish: Wish, asked: Comparing) -> None:
         wish: what is to be compared.
         asked: the last comparison of it that was asked for.
     """
-    is_running = "running" in (wish.base.state, wish.new.state)
+    is_running = wish.new.state == "running" or (wish.baseline is None and wish.base.state == "running")
     st.fragment(_look, run_every=TICK_S if is_running else IDLE_TICK_S)(wish, asked, _folders(), time.monotonic())
 
 
@@ -36,18 +36,17 @@ def sentence(side: str, run: Run) -> str | None:
 
 def _look(wish: Wish, asked: Comparing, folders: int, drawn_at: float) -> None:
     """Says how far the runs are; draws the whole page again where it shows less than there is."""
-    runs = {"BASE": _read(wish.base), "NEW": _read(wish.new)}
-    told = [said for side, run in runs.items() if run is not None and (said := sentence(side, run))]
+    sides = {"new": wish.new} if wish.baseline else {"base": wish.base, "new": wish.new}
+    runs = {side: found for side, run in sides.items() if (found := _read(run)) is not None}
+    told = [said for side, run in runs.items() if (said := sentence(side.upper(), run))]
     if told:
-        st.info("  \n".join(f"{plain(each)}." for each in dict.fromkeys(told)))
+        st.info("  \n".join(f"{plain(each)}." for each in told))
     if time.monotonic() - drawn_at < TICK_S / 2:  # it was drawn just now
         return
-    base, new = runs["BASE"], runs["NEW"]
-    is_gone = base is None or new is None
-    if is_gone or _folders() != folders:
+    if len(runs) < len(sides) or _folders() != folders:
         st.rerun()
-    elif asked.future.done() and base is not None and new is not None:  # until then whoever waits for it draws anew
-        now = dataclasses.replace(wish, base=base, new=new).question(anyway=asked.question.anyway)
+    elif asked.future.done():  # until then whoever waits for it draws anew
+        now = dataclasses.replace(wish, **runs).question(anyway=asked.question.anyway)
         if now != asked.question and (asked.is_due or not asked.question.has_grown_to(now)):
             st.rerun()
 

@@ -35,7 +35,7 @@ class Given:
     """One side as it is asked for; equal as long as nothing of it has changed.
 
     Attributes:
-        folder: where the run lies.
+        folder: where the run lies, or the report.
         label: what it is called.
         rows: the stamp of its measurements.
         rest: what else is read of it.
@@ -179,3 +179,8 @@ def given_of(run: Run, name: str | None) -> Given:
         rest=(run.state, run.settings, run.environment),
         is_running=run.state == "running",
     )
+
+
+def given_of_file(path: Path, name: str) -> Given:
+    """A report as a side, under the name that it was given by."""
+    return Given(folder=path, label=name, rows=file_stamp(path), rest=None, is_running=False)

@@ -85,6 +85,7 @@ BASE = "base"
 NEW = "new"
 FAIL_ABOVE = "fail_above"
 COMPARE_PAGE = "compare_page"
+BASELINE = "baseline_file"
 
 # Kept between reruns of one session, in no URL.
 UNKNOWN_LAYERS = "unknown_layers"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shutil
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,6 +21,7 @@ from profiling.run_names import Notes, read_notes
 from profiling.run_notes import name_run
 from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, Progress, read_run
 from profiling.safe_files import write_aside
+from profiling.table import write_report
 
 pytestmark = [
     pytest.mark.browser,
@@ -27,11 +31,17 @@ pytestmark = [
 BASE, NEW = "20260301-190811-aa01", "20260302-190811-aa02"
 
 
+def plant(folder: Path, **how: Any) -> Path:
+    """A run in the place of the one that an earlier test has left there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return planted_run(folder, **how)
+
+
 @pytest.fixture
 def pair(server):
     """In NEW custom takes 1.3 times as long at the first point, and is lost at the second."""
-    planted_run(server.results / BASE, started_at="2026-03-01T19:08:11+00:00")
-    planted_run(
+    plant(server.results / BASE, started_at="2026-03-01T19:08:11+00:00")
+    plant(
         server.results / NEW,
         slowdown=1.3,
         seed=9,
@@ -76,7 +86,7 @@ def test_two_runs_are_chosen_compared_and_a_mark_leads_to_the_samples(watched, p
 
 
 def test_a_run_that_grows_is_followed_while_it_is_compared(watched, server):
-    planted_run(server.results / BASE, started_at="2026-03-01T19:08:11+00:00")
+    plant(server.results / BASE, started_at="2026-03-01T19:08:11+00:00")
     me = psutil.Process()
     folder = planted_run(
         server.results / "growing",
@@ -105,6 +115,17 @@ def test_a_run_that_grows_is_followed_while_it_is_compared(watched, server):
 
 
 @pytest.mark.soak
+def test_a_baseline_file_from_elsewhere_is_compared_in_place_of_a_run(watched, pair, tmp_path):
+    report = write_report(planted_run(tmp_path / "elsewhere"), tmp_path / "baseline.csv")
+    watched.goto(compare_url(pair, f"base={NEW}&new={NEW}"))
+    expect(watched.locator(".stApp")).to_contain_text("BASE and NEW are the same run")
+    watched.get_by_role("button", name="A baseline file instead").click()
+    watched.locator("input[type=file]").set_input_files(report)
+    expect(told(watched).first).to_contain_text("REGRESSION in 2 of 4 rows")
+    expect(watched.locator(".stApp")).to_contain_text("BASE is the file baseline.csv")
+
+
+@pytest.mark.soak
 def test_a_run_of_an_earlier_version_is_compared_and_one_of_a_later_is_told(watched, pair):
     file = pair.results / BASE / RUN_FILE
     stored = json.loads(file.read_text(encoding="utf-8"))
@@ -114,7 +135,6 @@ def test_a_run_of_an_earlier_version_is_compared_and_one_of_a_later_is_told(watc
     file.write_text(json.dumps(stored | {"schema_version": 99}), encoding="utf-8")
     watched.reload()
     expect(watched.locator(".stApp")).to_contain_text("a later version of this program")
-    planted_run(pair.results / BASE, started_at="2026-03-01T19:08:11+00:00")
 
 
 def open_run(page: Page, server: Server, run_id: str) -> None:

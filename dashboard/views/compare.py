@@ -39,7 +39,7 @@ def show() -> None:
 def _show_comparison(wish: Wish) -> None:
     """The answer; while it is being made, a fragment that looks for it, and the answer before it where there is one."""
     consent, progress, result = st.container(), st.container(), st.container()
-    key = session.compare_anyway(wish.base.run_id, wish.new.run_id)
+    key = session.compare_anyway(wish.base_name, wish.new.run_id)
     is_meant = bool(st.session_state.get(key))
     comparisons, question = compare_store.comparisons(), wish.question(anyway=is_meant)
     asked = comparisons.ask(question)
@@ -69,7 +69,13 @@ def _show_comparison(wish: Wish) -> None:
         else:
             is_marked = found.is_marked
             compare_panel.show(found)
-        compare_panel.show_command(wish.base.run_id, wish.new.run_id, wish.fail_above, anyway=is_marked and is_meant)
+        compare_panel.show_command(
+            wish.base_name,
+            wish.new.run_id,
+            wish.fail_above,
+            anyway=is_marked and is_meant,
+            is_file=wish.baseline is not None,
+        )
     if is_marked:
         with consent:
             _show_consent(key)
