@@ -85,6 +85,23 @@ def test_a_search_is_one_folder_that_answers_its_question_and_that_no_list_of_ru
     assert list_runs(results) == Listing()
 
 
+@pytest.mark.usefixtures("unsynced", "fake")
+def test_what_a_replicate_has_found_is_told_before_its_step_has_ended(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[list[tuple[int, int]]] = []
+
+    class Listening(RecordWriter):
+        def update(self, **changes: Any) -> None:
+            super().update(**changes)
+            told.append([(each.size, each.replicates) for each in self.record.sizes])
+
+    monkeypatch.setattr("profiling.laws.crossover_run.RecordWriter", Listening)
+    find_crossover("custom", "official", "seq_len", dataclasses.replace(PLAN, replicates=3, max_replicates=3), TINY)
+    # As it begins; after each of three replicates, the last of which ends the step; and as it ends.
+    assert told == [[], [(32, 1), (64, 1)], [(32, 2), (64, 2)], [(32, 3), (64, 3)], [(32, 3), (64, 3)]]
+
+
 @pytest.mark.usefixtures("unsynced")
 def test_what_a_step_has_found_is_kept_whatever_ends_the_next_one(
     results: Path, monkeypatch: pytest.MonkeyPatch

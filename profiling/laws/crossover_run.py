@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from profiling.laws.crossover import SweepProber, search
+from profiling.events import Event, StepStarted
+from profiling.laws.crossover import SweepProber, probes_of, search
 from profiling.laws.crossover_answer import Crossover, crossover_dict
-from profiling.laws.crossover_list import place_of
+from profiling.laws.crossover_list import place_of, steps_of
 from profiling.laws.crossover_record import ENDING, FINISHED, RECORD_FILE, STOPPED, Record, RecordWriter
 from profiling.laws.crossover_search import Plan, Probe
 from profiling.layers import find_layer, is_layer, source_hash
@@ -48,7 +49,8 @@ def find_crossover(
         ChildStopped: `stop` was used before anything was measured.
     """
     folder = results_dir() / f"{new_run_id()}{ENDING}"
-    measure = SweepProber(first, second, axis, folder, options, stop=stop)
+    keeper = _Keeper()
+    measure = SweepProber(first, second, axis, folder, options, stop=stop, on_event=keeper.within_step)
     own = [name for name in (first, second) if is_layer(name)]
     writer = RecordWriter(
         folder,
@@ -57,13 +59,14 @@ def find_crossover(
         places={name: place_of(name) for name in own},
         sources={name: source_hash(find_layer(name).path) for name in own},
     )
-
-    def keep(found: Crossover) -> None:
-        writer.update(answer=crossover_dict(found), **_where(writer, found))
-
+    keeper.writer = writer
     try:
         found = search(
-            first, second, axis, plan, measure, budget_s=budget_s, stop=stop, on_probe=on_probe, on_step=keep
+            *(first, second, axis, plan, measure),
+            budget_s=budget_s,
+            stop=stop,
+            on_probe=on_probe,
+            on_step=keeper.after_step,
         )
     except BaseException as error:  # also a bug, also an interrupt: the search must not seem to go on
         with contextlib.suppress(RunError):
@@ -74,6 +77,47 @@ def find_crossover(
     writer.update(state=state, state_reason=found.stopped, answer=crossover_dict(found))
     _discard_empty(writer.record)
     return found, folder
+
+
+class _Keeper:
+    """Writes what is known into the record: after every step, and within one after every replicate."""
+
+    def __init__(self) -> None:
+        self.writer: RecordWriter | None = None
+        self._known: tuple[Probe, ...] = ()
+        self._kept = (Path(), 1)  # up to which step and replicate all is kept
+
+    def after_step(self, found: Crossover) -> None:
+        """Keeps what is known after a step."""
+        self._known = found.probes
+        self._write(found)
+
+    def within_step(self, event: Event) -> None:
+        """Keeps what a step has found by now, each time that it begins a further replicate."""
+        if self.writer is None or not isinstance(event, StepStarted) or event.progress.replicate < 2:
+            return
+        record = self.writer.record
+        steps = steps_of(record)
+        if (steps[-1], event.progress.replicate) == self._kept:
+            return
+        self._kept = (steps[-1], event.progress.replicate)
+        known = {probe.size: probe for probe in self._known}
+        with contextlib.suppress(RunError):  # which the step's end will tell
+            for probe in probes_of(steps[-1], record.axis, record.first, record.second):
+                known[probe.size] = known[probe.size].joined_with(probe) if probe.size in known else probe
+            self._write(
+                Crossover(
+                    first=record.first,
+                    second=record.second,
+                    axis=record.axis,
+                    probes=tuple(known[size] for size in sorted(known)),
+                    folders=tuple(map(str, steps)),
+                )
+            )
+
+    def _write(self, found: Crossover) -> None:
+        assert self.writer is not None, "a search is recorded from its beginning"
+        self.writer.update(answer=crossover_dict(found), **_where(self.writer, found))
 
 
 def _fixed(axis: str, options: Mapping[str, Any]) -> dict[str, Any]:
