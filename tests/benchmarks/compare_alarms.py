@@ -1,6 +1,6 @@
 """How often a comparison alarms falsely, and how often it finds a slow-down, where whole runs stray by themselves.
 
-    python tests/benchmarks/compare_alarms.py [--tries 1000] [--rows 24] [--noise 0.6]
+    python tests/benchmarks/compare_alarms.py [--tries 300] [--rows 2 24] [--noise 0.6]
 
 Nothing is measured: runs are drawn. Each replicate of a row strays from its run by `--noise` per cent, and each run
 from the truth by an offset that no replicate shows: one that all rows of the run share, or one of each row by itself.
@@ -70,7 +70,7 @@ def compare_once(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=1000)
+    parser.add_argument("--tries", type=int, default=300)
     parser.add_argument("--rows", type=int, nargs="+", default=[2, 24])
     parser.add_argument("--noise", type=float, default=0.6, help="per cent, from replicate to replicate")
     options = parser.parse_args()
