@@ -12,7 +12,7 @@ from dashboard_samples import make_run, without_numbers
 
 from profiling.charts.law_chart import law_alt, law_chart
 from profiling.cli import main
-from profiling.laws.growth import MEMORY, TIME, Law, laws_of
+from profiling.laws.growth import LAST_SIZES, MEMORY, TIME, Law, laws_of
 from profiling.laws.law_words import fixed_words, law_words
 from profiling.settings import SweepSettings
 from profiling.table import load_measurements, load_run
@@ -163,6 +163,15 @@ def test_the_replicates_of_a_run_are_what_the_interval_of_its_times_rests_on(tmp
     assert steady.exponent.value == pytest.approx(1.5)
     assert steady.exponent.half_width < 0.05 < shaken.exponent.half_width
     assert "without replicates" not in law_words(steady)
+
+
+def test_a_law_beyond_a_step_says_that_the_times_step_before_its_sizes(tmp_path: Path) -> None:
+    all_sizes = law(laws_of(planted(tmp_path / "run"), ["seq_len"], [TIME]), TIME)
+    beyond = dataclasses.replace(all_sizes, basis=LAST_SIZES, num_fitted=3, num_replicates=5, expected=None)
+    assert law_words(beyond) == (
+        "custom: time ~ S^1.50 [1.50, 1.50] over the last 3 sizes, 384 to 1,536 (the times step before them: over all "
+        "5 sizes, 96 to 1,536, it is S^1.50)"
+    )
 
 
 def test_a_replicate_that_lost_a_size_does_not_count_and_one_alone_tells_no_error(tmp_path: Path) -> None:

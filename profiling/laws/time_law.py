@@ -4,6 +4,11 @@ The replicates say how exactly each size was timed (`replicate_error`), and so w
 that. Where it does not, its exponent over all sizes is told. Where it does, the exponent at the largest size is told:
 not of the one shape that fits best, which noise may have chosen, but of all that fit nearly as well. Where only a step
 explains the times, the sizes beyond it speak. And nothing is told where the interval would be of no use.
+
+In made-up runs (`tests/benchmarks/laws_coverage.py`: power laws, overheads, a layer's operations; 4 to 12 sizes, 3 to
+10 replicates) the intervals told hold the truth in 100, 99.6, 99.2 and 99.1 % at 1, 3, 6 and 10 % of noise in a
+replicate, and 100, 97, 87 and 69 % of the runs are told one. Beside a step of -20 to +30 %, at most 1.4 % of the runs
+of a noise are told an exponent that neither side has. Without replicates 97 to 99 % hold, and 78 to 33 % are told.
 """
 
 from __future__ import annotations
