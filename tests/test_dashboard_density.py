@@ -54,7 +54,8 @@ def at(table: pd.DataFrame, contender: str) -> pd.DataFrame:
 def test_a_long_line_has_every_value_and_no_marks(drawn):
     line = next(trace for trace in chart(drawn, LATENCY).data if trace.name == "official" and trace.hoverinfo != "skip")
     rows = at(drawn[1], "official")
-    assert line.mode == "lines"
+    assert line.mode == "lines+markers"
+    assert line.marker.opacity == 0, "a click chooses marks alone, and nobody sees them"
     assert list(line.x) == rows["seq_len"].tolist() == [16 * step for step in range(1, LENGTHS + 1)]
     factor = line.y[0] / rows["latency_median_ms"].iloc[0]
     assert factor == pytest.approx(1.0) or factor == pytest.approx(1e3)
@@ -143,6 +144,8 @@ def test_a_map_of_many_points_is_an_image_with_every_speedup_in_its_place(drawn)
         else:
             assert cell == pytest.approx(math.log2(speedup), abs=1e-6)
     assert np.isnan(np.array(claimed.z)).all()
+    assert figure.layout.xaxis.range == (-0.5, LENGTHS - 0.5), "no room is left around the cells"
+    assert figure.layout.yaxis.range == (3.5, -0.5)
     assert int(np.sum(~np.isnan(np.array(uncounted.z)))) == 2
 
 

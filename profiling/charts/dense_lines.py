@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from profiling.charts.axes import SIZES
 from profiling.charts.formatting import axis_label, axis_value
+from profiling.charts.map_targets import UNSEEN, UNSEEN_STILL
 from profiling.charts.marks import has_legend
 from profiling.charts.metrics import Metric
 from profiling.charts.palette import UNRELIABLE, Style
@@ -36,8 +37,10 @@ def add_series(
         if metric.low and metric.high and (band := _band(counting, metric, x_axis, scale, style, name)):
             figure.add_trace(band, **place)
         line = _trace(counting, metric, x_axis, scale, name)
-        line.update(mode="lines" if len(counting) > 1 else "markers", showlegend=not has_legend(figure, name))
         line.update(line={"color": style.color, "dash": style.dash, "width": 1.5}, marker={"color": style.color})
+        line.update(mode="markers", showlegend=not has_legend(figure, name))
+        if len(counting) > 1:  # a click chooses marks alone; so there are some, which nobody sees
+            line.update(mode="lines+markers", marker=UNSEEN, selected=UNSEEN_STILL, unselected=UNSEEN_STILL)
         figure.add_trace(line, **place)
     if not grey.empty:
         dots = _trace(grey, metric, x_axis, scale, UNCOUNTED)

@@ -83,9 +83,10 @@ def draw(
             figure.add_trace(trace.update(x=across, y=rows), position + 1, 1)
         if has_targets:
             figure.add_trace(_targets(cells, across, rows), position + 1, 1)
-    figure.update_xaxes(type="category", showgrid=False, nticks=6)
+    # Ranges by hand: marks, though unseen, would have room around them.
+    figure.update_xaxes(type="category", range=[-0.5, len(across) - 0.5], showgrid=False, nticks=6)
     figure.update_xaxes(title={"text": axis_label(x), "standoff": 6}, row=num_maps, col=1)
-    figure.update_yaxes(type="category", autorange="reversed", showgrid=False, automargin=True, nticks=12)
+    figure.update_yaxes(type="category", range=[len(rows) - 0.5, -0.5], showgrid=False, automargin=True, nticks=12)
     figure.update_annotations(font_size=13)
     if has_targets:
         figure.update_layout(hoverdistance=HOVER_DISTANCE)

@@ -1,6 +1,6 @@
-"""What one points at and clicks in a speed-up map: a mark in every cell, which nobody sees.
+"""What one points at and clicks where a chart has no marks: a mark in every cell of a map, or point of a line, unseen.
 
-The cells of a heat map are no points that can be chosen: plotly selects marks alone.
+Neither cells nor lines can be chosen: plotly selects marks alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import plotly.graph_objects as go
 MOST_TARGETS = 20_000
 # However far from a mark: where every cell has one, the nearest is that of the cell that one points at.
 HOVER_DISTANCE = -1
+# One is drawn, which is enough for all to be found: thousands would take the browser seconds.
+UNSEEN: dict[str, Any] = {"opacity": 0, "maxdisplayed": 1}
+UNSEEN_STILL: dict[str, Any] = {"marker": {"opacity": 0}}
 
 
 def targets(x: Sequence[str], y: Sequence[str], told: Sequence[str], points: Sequence[int | None]) -> go.Scatter:
@@ -25,7 +28,6 @@ def targets(x: Sequence[str], y: Sequence[str], told: Sequence[str], points: Seq
         told: what is said where one points at it.
         points: the number of its point, which a click leads to; None where it is not measured yet.
     """
-    unseen: dict[str, Any] = {"marker": {"opacity": 0}}
     return go.Scatter(
         x=x,
         y=y,
@@ -33,10 +35,9 @@ def targets(x: Sequence[str], y: Sequence[str], told: Sequence[str], points: Seq
         customdata=points,
         hovertemplate="%{y}<br>%{x}<br>%{hovertext}<extra></extra>",
         mode="markers",
-        # One is drawn, which is enough to be found: thousands would take the browser seconds.
-        marker={"opacity": 0, "maxdisplayed": 1},
-        selected=unseen,
-        unselected=unseen,
+        marker=UNSEEN,
+        selected=UNSEEN_STILL,
+        unselected=UNSEEN_STILL,
         name="cells",
         showlegend=False,
     )
