@@ -260,13 +260,13 @@ def test_any_text_in_any_option_gives_a_grid_or_one_sentence(option: str, text: 
 
 
 CHECK = {
-    **{"d_model": "64", "num_heads": "4", "batch_size": "2", "seq_len": "8", "seed": "42"},
+    **{"d_model": "64", "num_heads": "4", "batch_size": "2", "seq_len": "8", "seed": "42", "threads": "1"},
     **{"dtype": "float32", "device": "cpu", "bias": False, "causal": False},
 }
 
 
 @pytest.mark.parametrize(
-    "option", ["contender", "d_model", "num_heads", "batch_size", "seq_len", "seed", "dtype", "device"]
+    "option", ["contender", "d_model", "num_heads", "batch_size", "seq_len", "seed", "threads", "dtype", "device"]
 )
 @given(text=ANY_TEXT)
 def test_any_text_in_any_option_of_a_check_gives_a_workload_or_one_sentence(option: str, text: str) -> None:
