@@ -49,17 +49,20 @@ slower than it is. That is why a process that has profiled times nothing else. A
 
 LAWS = f"""
 A **law** is an exponent: memory ~ S^2 means that twice the length takes four times the memory. It is fitted to the
-logarithms of the medians of one layer along one axis (sequence length, batch size or heads), all else held fixed, and
-told with its {as_percent(LEVEL)} interval. Where the values bend, since a fixed cost weighs less and less, the
-exponent at the large end is told, and that it bends. How far the replicates stray says how exact a time is; its
-interval spans every curve that explains the times nearly as well as the best, and steps between two sizes. Beside the
-exponent of a time stands that of its operations, counted by formula; that of memory says whether the scores, a number
-for each pair of positions, are held whole.
+logarithms of what was measured of one layer along one axis (sequence length, batch size or heads), all else held
+fixed, and told with its {as_percent(LEVEL)} interval. How exactly a time is known is read off its replicates; without
+them off what the fit leaves, and that is said. Where the values bend, since a fixed cost weighs less and less, the
+exponent at the largest size is told, and that it bends. Noise may choose the curve that fits best, so for times the
+interval spans those that fit nearly as well. Where only a step explains the times, as to another kernel, the sizes
+beyond it speak.
+
+Beside the exponent of a time stands that of its operations, counted by formula; that of memory says whether the
+scores, a number for each pair of positions, are held whole.
 
 *What may be claimed:* the growth over the sizes that were measured. No further: another kernel, or another cache, may
 take over beyond. No law is told, and why, below {MIN_SIZES} sizes, where the largest is less than {SMALLEST_SPAN:g}
-times the smallest, or where the interval is wider than ±{WIDEST_INTERVAL:g}. *What disturbs it:* few sizes, noise, a
-single replicate, and a step from one kernel to another in between, which is told where it shows.
+times the smallest, or where the interval is wider than ±{WIDEST_INTERVAL:g}. *What disturbs it:* few sizes, few
+replicates, noise, and a step so small that it passes for growth.
 """
 
 CROSSOVER = f"""
