@@ -388,6 +388,37 @@ def test_whatever_order_a_compiler_chooses_no_product_is_put_to_a_role_that_is_n
         assert truth in MAY_BE.get(told, (told,)) or told == "other", (order, truth, told)
 
 
+# The same where each head goes its whole way by itself, to the end of the output projection (batch B).
+OF_ONE_HEAD = {"dO": "TED", "dWO": "ETD", "dP": "BSDS", "dV": "BSSD", "softmax": "", "dQ": "BSSD", "dK": "BDSS"} | {
+    f"d{kind}{each}": letters for each in "QKV" for kind, letters in (("X", "TDE"), ("W", "DTE"))
+}
+
+
+@given(st.data(), st.integers(1, 3), st.integers(2, 7), st.sampled_from([2, 3]), st.integers(1, 7))
+def test_nor_is_one_of_heads_that_go_their_way_apart(
+    data: st.DataObject, batch: int, seq_len: int, heads: int, head_dim: int
+) -> None:
+    width = heads * head_dim
+    shapes = Shapes(batch_size=batch, seq_len=seq_len, num_heads=heads, d_model=width)
+    sizes = {"T": batch * seq_len, "E": width, "B": batch, "S": seq_len, "D": head_dim}
+    left = [(each, head) for head in range(heads) for each in BACKWARD]
+    done: list[tuple[str, int]] = []
+    while left:
+        ready = [(each, head) for each, head in left if {(need, head) for need in BACKWARD[each][2]} <= set(done)]
+        done.append(data.draw(st.sampled_from(ready)))
+        left.remove(done[-1])
+    operators: list[tuple[object, ...]] = []
+    for each, _ in done:
+        *stack, m, k, n = (sizes[letter] for letter in OF_ONE_HEAD[each] or "SSS")
+        product = ("aten::bmm" if stack else MM, (*stack, m, k), (*stack, k, n))
+        operators.append(product if OF_ONE_HEAD[each] else ("graph_0_cpp_fused__softmax_backward_data_1",))
+    nodes = [Node(event) for event in in_a_row(*operators)[1:]]
+    marks = {mark.node: mark.role for mark in find_backward_landmarks(nodes, shapes)}
+    for (each, _), node in zip(done, nodes, strict=True):
+        truth, told = BACKWARD[each][0], marks.get(node, "")
+        assert truth in MAY_BE.get(told, (told,)) or told == "other", (done, each, told)
+
+
 IN_ORDER = ["dWO", "dO", "dV", "dP", "softmax", "dQ", "dK", "dWQ", "dXQ", "dWK", "dXK", "dWV", "dXV"]
 
 
@@ -416,6 +447,14 @@ def test_the_output_weights_gradient_behind_a_fused_kernel_is_told_to_be_open() 
     _, *inner = in_a_row(data, kernel, weight, data, weight)
     told = [mark.role for mark in find_backward_landmarks([Node(each) for each in inner], SHAPES)]
     assert told == ["output projection", "fused attention", "some projection", "projections", "some projection"]
+
+
+def test_a_softmax_by_hand_is_known_in_compiled_code_too() -> None:
+    kernel = ("graph_2_cpp_fused__unsafe_view_amax_clone_div_exp_sub_sum_transpose_view_1",)
+    told = roles_in_order(PROJECTION, SCORES, kernel, WEIGHTED_SUM, OUTPUT)
+    assert told == ["projections", "scores", "compiled kernel", "weighted sum", "output projection"]
+    expanded = ("graph_2_cpp_fused_expand_sum_1",)
+    assert set(roles_in_order(PROJECTION, SCORES, expanded, WEIGHTED_SUM, OUTPUT)) == {"other", "compiled kernel"}
 
 
 def test_heads_apart_before_compiled_code_are_all_scores() -> None:

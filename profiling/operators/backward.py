@@ -3,7 +3,7 @@
 A compiler keeps what each product needs, and else moves them as it likes. So this is certain, whatever it does:
 
 - What comes before the first product of scores is the output projection's: nothing else can be computed by then.
-- Once that has all its gradients, what is no product of scores is a projection's.
+- Once that has all its gradients, or those of one form, what else has that form is a projection's.
 - Before the softmax's own backward stand products of the weighted sum alone: those of the scores need it.
 - Once half of all products of scores have come, which is two for each softmax, the others are those of the scores.
 
@@ -94,11 +94,13 @@ def _name_projections(marks: Sequence[Landmark], rest: Sequence[int], inner: Seq
     early = [index for index in rest if not inner or index < inner[0]]
     for index in early:
         marks[index].role = OUTPUT
-    # The gradient of what it takes, and that of its weight.
-    made = [mark.sizes.result for mark in (marks[index] for index in early) if mark.sizes is not None]
-    is_complete = sum(made) >= shapes.tokens + shapes.d_model**2
+    known = [mark.sizes for mark in (marks[index] for index in early) if mark.sizes is not None]
+    # The gradient of what it takes, and that of its weight, which alone sums up over the tokens.
+    is_complete = sum(each.result for each in known) >= shapes.tokens + shapes.d_model**2
+    num_rows = shapes.batch_size * shapes.seq_len
+    has_data = num_rows != shapes.d_model and shapes.tokens <= sum(s.result for s in known if s.k != num_rows)
     for index in rest:
         if index not in early:
             sizes = marks[index].sizes
-            is_of_weight = sizes is None or sizes.k == shapes.batch_size * shapes.seq_len
-            marks[index].role = PROJECTIONS if is_complete or not is_of_weight else ANY_PROJECTION
+            is_settled = is_complete or (has_data and sizes is not None and sizes.k != num_rows)
+            marks[index].role = PROJECTIONS if is_settled else ANY_PROJECTION

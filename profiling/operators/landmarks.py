@@ -72,7 +72,9 @@ def find_landmarks(operators: Sequence[Node], shapes: Shapes) -> list[Landmark]:
 
 def _mark(node: Node) -> Landmark | None:
     kind = kind_of(node)
-    is_softmax_code = kind == COMPILED and "softmax" in node.name
+    # Named after what it was made of; a softmax by hand is exponentials and their sum.
+    is_by_hand = {"exp", "sum"} <= set(node.name.split("_"))
+    is_softmax_code = kind == COMPILED and ("softmax" in node.name or is_by_hand)
     if kind in (FUSED, SOFTMAX, EXPONENTIAL) or is_softmax_code:
         return Landmark(node, kind)
     return Landmark(node, kind, sizes_of(node)) if kind == PRODUCT else None
@@ -86,8 +88,11 @@ def _link(marks: list[Landmark], index: int, shapes: Shapes) -> None:
     before = [mark for mark in reversed(marks[:index]) if mark.kind == PRODUCT and not mark.role]
     after = [mark for mark in marks[index + 1 :] if mark.kind == PRODUCT and not mark.role]
     # The surest sign first: as many products in one as the softmax has matrices; then heads' width; then none.
-    scores = next(filter(None, (_taken(before, size, _results, fits) for fits in _score_signs(shapes, batch))), [])
-    sums = next(filter(None, (_taken(after, size, _operands, fits) for fits in _sum_signs(shapes, batch))), [])
+    score_signs, sum_signs = _score_signs(shapes, batch), _sum_signs(shapes, batch)
+    if size is None:  # of compiled code: with neither elements nor a width to go by, any product would do
+        score_signs, sum_signs = score_signs[:-1], sum_signs[:-1]
+    scores = next(filter(None, (_taken(before, size, _results, fits) for fits in score_signs)), [])
+    sums = next(filter(None, (_taken(after, size, _operands, fits) for fits in sum_signs)), [])
     if anchor.kind != SOFTMAX and not (scores and sums):
         return
     # Compiled code keeps its own role: it may do more than the softmax.
