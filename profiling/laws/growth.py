@@ -157,7 +157,8 @@ def _time_fields(sizes: Sequence[int], times: SizeTimes) -> dict[str, Any]:
     fields = {"basis": basis, "num_replicates": times.num_replicates}
     is_short = sizes[-1] < SMALLEST_SPAN * sizes[-told.num_fitted]
     if told.step_at is not None and (told.exponent is None or is_short):
-        step = f"the times step by {told.step - 1:+.0%} between {sizes[told.step_at - 1]:,} and {sizes[told.step_at]:,}"
+        below, beyond = sizes[told.step_at - 1], sizes[told.step_at]
+        step = f"the times step by {100 * (told.step - 1):+.0f} % between {below:,} and {beyond:,}"
         return fields | {"refusal": f"{step}, and one law needs more sizes beyond that"}
     if told.exponent is None:
         return fields | {"refusal": f"the times bend, and {len(sizes)} sizes do not tell how: more sizes"}
