@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from dashboard.background import PROGRAM, Background, Slot
+from dashboard.kept_answers import KeptAnswers
 from profiling.operators.profiler import MAX_TRACE_CALLS
 from profiling.operators.report_reading import profile_from_report
 from profiling.operators.result import OperatorProfile
 
 MOST_ANSWERS, MOST_TRACES = 16, 2
 _TRACE = "trace.json"
-
-T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,9 +87,8 @@ class Profiles:
 
     def __init__(self, command: Sequence[str] = PROGRAM, slot: Slot | None = None) -> None:
         self._command, self._slot = tuple(command), slot or Slot()
-        self._lock = threading.Lock()
-        self._answers: OrderedDict[Question, Answer] = OrderedDict()
-        self._traces: OrderedDict[Question, Trace] = OrderedDict()
+        self._answers: KeptAnswers[Question, Answer] = KeptAnswers(MOST_ANSWERS)
+        self._traces: KeptAnswers[Question, Trace] = KeptAnswers(MOST_TRACES)
 
     @property
     def running(self) -> Running | None:
@@ -103,19 +98,18 @@ class Profiles:
 
     def answer_to(self, question: Question) -> Answer | None:
         """What a question came to; None where it was not asked yet, or so long ago that it is forgotten."""
-        return self._known(self._answers, question)
+        return self._answers.of(question)
 
     def trace_of(self, question: Question) -> Trace | None:
         """The trace of what was asked for, where one was made."""
-        return self._known(self._traces, question)
+        return self._traces.of(question)
 
     def was_edited(self, question: Question) -> bool:
         """Whether the same was profiled with files of another state."""
-        with self._lock:
-            return any(
-                each.arguments == question.arguments and each.stamp != question.stamp and answer.profile is not None
-                for each, answer in self._answers.items()
-            )
+        return any(
+            each.arguments == question.arguments and each.stamp != question.stamp and answer.profile is not None
+            for each, answer in self._answers.all()
+        )
 
     def start(self, question: Question, *, is_trace: bool = False) -> None:
         """Has it profiled, or traced.
@@ -144,24 +138,7 @@ class Profiles:
         if running.is_stopped:
             return
         if running.is_trace:
-            trace = running.trace()
-            with self._lock:
-                _keep(self._traces, running.question, trace, MOST_TRACES)
+            self._traces.put(running.question, running.trace())
             return
-        answer = running.profile()
-        with self._lock:
-            _keep(self._answers, running.question, answer, MOST_ANSWERS)
-            self._traces.pop(running.question, None)  # of another profile by now
-
-    def _known(self, kept: OrderedDict[Question, T], question: Question) -> T | None:
-        with self._lock:
-            if question in kept:
-                kept.move_to_end(question)
-            return kept.get(question)
-
-
-def _keep(kept: OrderedDict[Question, T], question: Question, found: T, most: int) -> None:
-    kept[question] = found
-    kept.move_to_end(question)
-    while len(kept) > most:
-        kept.popitem(last=False)
+        self._answers.put(running.question, running.profile())
+        self._traces.forget(running.question)  # of another profile by now

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dashboard.background import PROGRAM, Background, Slot
+from dashboard.kept_answers import KeptAnswers
 from profiling.runs import now
 
 MOST_ANSWERS = 16
@@ -88,8 +87,7 @@ class Searches:
 
     def __init__(self, command: Sequence[str] = PROGRAM, slot: Slot | None = None) -> None:
         self._command, self._slot = tuple(command), slot or Slot()
-        self._lock = threading.Lock()
-        self._answers: OrderedDict[SearchQuestion, SearchAnswer] = OrderedDict()
+        self._answers: KeptAnswers[SearchQuestion, SearchAnswer] = KeptAnswers(MOST_ANSWERS)
 
     @property
     def running(self) -> Search | None:
@@ -99,8 +97,7 @@ class Searches:
 
     def answer_to(self, question: SearchQuestion) -> SearchAnswer | None:
         """What a question came to; None where it was not asked yet, or so long ago that it is forgotten."""
-        with self._lock:
-            return self._answers.get(question)
+        return self._answers.of(question)
 
     def start(self, question: SearchQuestion) -> None:
         """Begins to search.
@@ -126,10 +123,7 @@ class Searches:
 
     def _keep(self, search: Search) -> None:
         found = search.found()
-        with self._lock:
-            self._answers.pop(search.question, None)
-            if search.is_stopped and found.error:  # by whoever reads this: no news
-                return
-            self._answers[search.question] = found
-            while len(self._answers) > MOST_ANSWERS:
-                self._answers.popitem(last=False)
+        if search.is_stopped and found.error:  # by whoever reads this: no news
+            self._answers.forget(search.question)
+        else:
+            self._answers.put(search.question, found)
