@@ -12,11 +12,12 @@ from dashboard.operator_controls import start_of
 from profiling.charts.formatting import axis_label, plain
 from profiling.charts.frame import CHART_CONFIG
 from profiling.charts.law_chart import law_alt, law_chart
-from profiling.charts.roofline_chart import roofline_alt, roofline_chart
+from profiling.charts.names import names_of
+from profiling.charts.roofline_chart import limit_sentences, roofline_alt, roofline_chart
 from profiling.laws.growth import MEMORY, TIME, Law
 from profiling.laws.law_words import fixed_words, law_words
 from profiling.laws.telling import readable_rows, telling_laws
-from profiling.limits import Limits, contender_limits, contender_words, limits_of
+from profiling.limits import Limits, limits_of
 from profiling.runs import Run
 
 TITLES = {TIME: "time", MEMORY: "memory"}
@@ -52,7 +53,7 @@ def _show_limits(found: Found) -> None:
         return
     figure = roofline_chart(found.limits)
     st.plotly_chart(figure, key="chart_limits", config=CHART_CONFIG, alt=roofline_alt(found.limits))
-    st.markdown("\n".join(f"- {plain(contender_words(each))}" for each in contender_limits(found.limits).values()))
+    st.markdown("\n".join(f"- {plain(words)}" for words in limit_sentences(found.limits)))
     told = [f"{count} {plain(reason)} left out" for reason, count in found.limits.left_out.items()]
     if found.num_left_out:
         told.append("the largest batch and number of heads alone are drawn")
@@ -81,8 +82,9 @@ def _show_axis(axis: str, laws: list[Law]) -> None:
             key = f"chart_law_{axis}_{title}"
             place.plotly_chart(law_chart(drawn), key=key, config=CHART_CONFIG, alt=law_alt(drawn))
     told = [law for law in laws if law.exponent is not None]
-    st.markdown("\n".join(f"- {plain(law_words(law))}" for law in told))
-    refused = [plain(law_words(law)) for law in laws if law.exponent is None]
+    names = names_of(law.contender for law in laws)
+    st.markdown("\n".join(f"- {plain(law_words(law, names))}" for law in told))
+    refused = [plain(law_words(law, names)) for law in laws if law.exponent is None]
     st.caption(" ".join(f"{words}." for words in [f"At {plain(fixed_words(laws[0].fixed))}", *refused]))
 
 

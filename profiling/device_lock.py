@@ -61,7 +61,7 @@ class Owner:
 
     @property
     def run_name(self) -> str | None:
-        """What the run is called: a step of a search by the search's folder as well, since its name alone says little."""
+        """What the run is called: a step of a search with the search's folder, since its name alone says little."""
         if self.run_id is None or self.folder is None or not Path(self.folder).parent.name.endswith("-crossover"):
             return self.run_id
         return f"{Path(self.folder).parent.name}/{self.run_id}"

@@ -108,10 +108,15 @@ def contender_limits(limits: Limits) -> dict[str, tuple[Limit, ...]]:
     return {name: tuple(sorted(each, key=lambda limit: limit.seq_len)) for name, each in found.items()}
 
 
-def contender_words(limits: tuple[Limit, ...]) -> str:
-    """One sentence on a contender: its limit at the longest sequence, and the range over all its points."""
+def contender_words(limits: tuple[Limit, ...], names: Mapping[str, str] | None = None) -> str:
+    """One sentence on a contender: its limit at the longest sequence, and the range over all its points.
+
+    Args:
+        limits: of one contender.
+        names: what contenders are called, where not in full.
+    """
     longest = max(limits, key=lambda limit: (limit.seq_len, limit.fraction))
-    said = f"{longest.contender}: {limit_words(longest)}"
+    said = f"{(names or {}).get(longest.contender, longest.contender)}: {limit_words(longest)}"
     if len(limits) == 1:
         return said
     low, high = min(each.fraction for each in limits), max(each.fraction for each in limits)

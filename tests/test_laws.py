@@ -61,6 +61,12 @@ def test_time_and_memory_of_a_planted_run_follow_the_planted_laws(tmp_path: Path
     )
 
 
+def test_a_law_calls_its_contender_by_the_name_that_it_is_given(tmp_path: Path) -> None:
+    for told in laws_of(planted(tmp_path / "run")):
+        assert law_words(told, {"custom": "Mine"}) == law_words(told).replace("custom:", "Mine:")
+    assert law_words(told, {told.contender: "Mine"}).startswith("Mine: ")
+
+
 def test_the_exponent_of_the_operations_stands_beside_that_of_the_time(tmp_path: Path) -> None:
     laws = laws_of(planted(tmp_path / "run"))
     # Between 8·S·d² and 4·S²·d, fitted over the same sizes.

@@ -8,7 +8,7 @@ import pytest
 from dashboard_samples import make_run, without_numbers
 
 from profiling.charts.palette import style_of
-from profiling.charts.roofline_chart import roofline_alt, roofline_chart
+from profiling.charts.roofline_chart import limit_sentences, roofline_alt, roofline_chart
 from profiling.limits import Limit, Limits, contender_limits, contender_words, limit_dict, limit_words, limits_of
 from profiling.settings import SweepSettings
 from profiling.table import load_run
@@ -90,6 +90,14 @@ def test_a_contender_is_told_at_its_longest_sequence_with_its_range() -> None:
         "fast (31 to 88 % over its 3 points)"
     )
     assert "points" not in contender_words((limit(),))
+
+
+def test_charts_call_a_layer_of_ones_own_by_its_class_and_in_full_where_two_share_it() -> None:
+    mine, other = "some/folder/a.py:Mine", "some/folder/b.py:Mine"
+    one = Limits(limits=(limit(contender=mine), limit()), left_out={})
+    assert [words.split(":")[0] for words in limit_sentences(one)] == ["Mine", "custom"]
+    both = Limits(limits=(limit(contender=mine), limit(contender=other)), left_out={})
+    assert [words.rpartition(": ")[0] for words in limit_sentences(both)] == [mine, other]
 
 
 # -- of a run ---------------------------------------------------------------------------------------------------------

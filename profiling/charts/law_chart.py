@@ -40,7 +40,7 @@ def law_chart(laws: Sequence[Law]) -> go.Figure:
     orders = {contender: order for order, contender in enumerate(names)}
     for law in laws:
         style, name = style_of(law.contender, orders[law.contender]), names[law.contender]
-        told = "<br>".join(formatting.chart_lines(law_words(law)))
+        told = "<br>".join(formatting.chart_lines(law_words(law, names)))
         sizes, fitted = _fitted(law)
         if sizes:
             figure.add_trace(
@@ -81,7 +81,8 @@ def law_chart(laws: Sequence[Law]) -> go.Figure:
 
 def law_alt(laws: Sequence[Law]) -> str:
     """What the chart shows, for someone who does not see it."""
-    return "Measured values and fitted laws. " + "; ".join(law_words(law) for law in laws) + "."
+    names = names_of(law.contender for law in laws)
+    return "Measured values and fitted laws. " + "; ".join(law_words(law, names) for law in laws) + "."
 
 
 def _fitted(law: Law) -> tuple[list[float], list[float]]:

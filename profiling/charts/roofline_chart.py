@@ -51,8 +51,15 @@ def roofline_alt(limits: Limits) -> str:
         return "Roofline chart without points: no row of this run has a measured ceiling."
     roofs = [f"{dtype}: {each[0].matmul_gflop_per_s:,.0f} GFLOP/s" for dtype, each in _by_dtype(limits.limits).items()]
     copy = f"{limits.limits[0].copy_gb_per_s:,.0f} GB/s"
-    told = "; ".join(contender_words(each) for each in contender_limits(limits).values())
+    told = "; ".join(limit_sentences(limits))
     return f"Roofline chart. Measured ceilings: {', '.join(roofs)}, {copy} copied. {told}."
+
+
+def limit_sentences(limits: Limits) -> list[str]:
+    """A sentence on each contender, by its short name."""
+    found = contender_limits(limits)
+    names = names_of(found)
+    return [contender_words(each, names) for each in found.values()]
 
 
 def _by_dtype(limits: Iterable[Limit]) -> dict[str, list[Limit]]:

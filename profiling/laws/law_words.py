@@ -18,13 +18,18 @@ SQUARE, LINEAR = 1.7, 1.3
 NEAR = 0.1
 
 
-def law_words(law: Law) -> str:
-    """One sentence: the exponent with its interval, what it is of, and what it means; or why none is told."""
-    letter, n = LETTERS[law.axis], len(law.sizes)
+def law_words(law: Law, names: Mapping[str, str] | None = None) -> str:
+    """One sentence: the exponent with its interval, what it is of, and what it means; or why none is told.
+
+    Args:
+        law: what is told.
+        names: what contenders are called, where not in full.
+    """
+    letter, n, name = LETTERS[law.axis], len(law.sizes), (names or {}).get(law.contender, law.contender)
     if law.exponent is None:
-        return f"{law.contender}: {law.quantity} against {law.axis}: no law is told: {law.refusal}{_left_out(law)}"
+        return f"{name}: {law.quantity} against {law.axis}: no law is told: {law.refusal}{_left_out(law)}"
     sizes = f"{n} sizes, {law.sizes[0]:,} to {law.sizes[-1]:,}"
-    said = f"{law.contender}: {law.quantity} ~ {letter}^{_shown(law.exponent)}"
+    said = f"{name}: {law.quantity} ~ {letter}^{_shown(law.exponent)}"
     first = law.sizes[-law.num_fitted]
     fitted = "" if law.num_fitted == n else f"over the last {law.num_fitted} sizes, {first:,} to {law.sizes[-1]:,}"
     if law.basis == ALL_SIZES:

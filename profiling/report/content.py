@@ -8,10 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from profiling.charts.names import names_of
+from profiling.charts.roofline_chart import limit_sentences
 from profiling.charts.summary import Headline, headlines, unmeasured, warned
 from profiling.laws.law_words import fixed_words, law_words
 from profiling.laws.telling import readable_rows, telling_laws
-from profiling.limits import Limits, contender_limits, contender_words, limits_of
+from profiling.limits import Limits, limits_of
 from profiling.repeat import sweep_arguments
 from profiling.run_names import read_notes
 from profiling.runs import Run, read_run
@@ -71,7 +73,7 @@ def gather(folder: Path) -> Content:
         warned=warned(table),
         laws=_laws(table, load_measurements(folder)),
         limits=limits,
-        limit_words=[contender_words(each) for each in contender_limits(limits).values()],
+        limit_words=limit_sentences(limits),
         command=command_of(run),
     )
 
@@ -105,6 +107,7 @@ def facts_of(run: Run) -> dict[str, str]:
 
 def _laws(table: pd.DataFrame, replicates: pd.DataFrame) -> list[str]:
     told = [law for law in telling_laws(table, replicates) if law.exponent is not None]
-    said = [f"{law_words(law)}. At {fixed_words(law.fixed)}." for law in told[:MOST_LAWS]]
+    names = names_of(law.contender for law in told)
+    said = [f"{law_words(law, names)}. At {fixed_words(law.fixed)}." for law in told[:MOST_LAWS]]
     more = len(told) - len(said)
     return [*said, *([f"{more:,} more: `python -m profiling laws` tells them."] if more > 0 else [])]
