@@ -24,7 +24,7 @@ pytestmark = [
 
 SHORT = f"{TINY}&seq_len=5,7"
 # Each point lasts: a server that is asked to end closes its connections first, and must find the run unfinished.
-TWELVE = f"{TINY.replace('budget=0.02', 'budget=0.3')}&seq_len=" + ",".join(str(length) for length in range(5, 17))
+TWELVE = f"{TINY.replace('budget=0.02', 'budget=0.1')}&seq_len=" + ",".join(str(length) for length in range(5, 17))
 LONG = f"{TINY}&seq_len=" + ",".join(str(length) for length in range(5, 45))
 
 
