@@ -207,6 +207,49 @@ def test_a_difference_within_the_spread_of_calls_is_not_certain(theirs: list[int
     assert words.endswith("not certain") is not is_certain
 
 
+INTERRUPTED = [100_000] * 9 + [30_100_000]
+
+
+@pytest.mark.parametrize("theirs", [None, [9_000] * 10], ids=["no such role", "less in each call"])
+def test_an_interrupted_call_is_told_and_no_operator_is_blamed_for_it(theirs: list[int] | None) -> None:
+    one = made_up(
+        "custom", timed("reshape", COPIES, 31_000, 20), num_calls=10, total_ns=40_000_000, role_ns={COPIES: INTERRUPTED}
+    )
+    other = dataclasses.replace(one, contender="official", operators=(), role_ns={})
+    if theirs is not None:
+        copies = (timed("copy_", COPIES, 90, 10),)
+        other = dataclasses.replace(one, contender="official", operators=copies, role_ns={COPIES: theirs})
+    (words,) = difference_words(one, other)
+    number = 0 if theirs is None else 1
+    assert words.startswith("custom spends 3.")
+    assert words.endswith(
+        f"in 2 calls, {number} in official, most of it in a few calls that took far longer: not certain"
+    )
+
+
+def test_roles_compared_as_one_are_doubted_by_what_they_took_together_in_each_call() -> None:
+    parts = ("scores", "softmax", "weighted sum")
+    calm = {part: [100_000 + step for step in range(10)] for part in parts}
+    fused = made_up(
+        "official-fused",
+        timed("sdpa", "fused attention", 1_000),
+        num_calls=10,
+        total_ns=3_000_000,
+        role_ns={"fused attention": [100_000] * 10},
+    )
+
+    def plain(role_ns: dict[str, list[int]]) -> str:
+        operators = tuple(timed("bmm", part, sum(role_ns[part]) // 1000, 10) for part in parts)
+        one = made_up("custom", *operators, num_calls=10, total_ns=3_000_000, role_ns=role_ns)
+        (words,) = difference_words(one, fused)
+        return words
+
+    assert plain(calm).endswith("more in scores, softmax and weighted sum, which official-fused does in one kernel")
+    assert plain(calm | {"softmax": INTERRUPTED}).endswith("a few calls that took far longer: not certain")
+    wild = {part: [1_000] * 6 + [250_000] * 4 for part in parts}
+    assert plain(wild).endswith("no more than single calls vary: not certain")
+
+
 def test_calls_are_the_same_only_where_they_are_as_many() -> None:
     many = made_up("custom", timed("bmm", "scores", 160, 16))
     few = made_up("official", timed("bmm", "scores", 300, 2))

@@ -41,10 +41,11 @@ by name. Where a compiler has moved products of a backward pass so that neither 
 said which they may be.
 
 *What may be claimed:* how many calls there are of each, and which part of the time. "Beyond what single calls vary"
-means that the middle halves of the calls of both do not overlap. It is one process, without replicates: for how much
-faster, take a sweep. *What disturbs it:* watching costs time at every operator, so a layer of many small ones looks
-slower than it is. That is why a process that has profiled times nothing else. A **trace** for Perfetto holds
-{MAX_TRACE_CALLS} calls of each.
+means that the middle halves of the calls of both do not overlap. Times are means, so that they add up: a difference
+that is more than twice that of most calls is told to be one of a few, which something else may have interrupted. It is
+one process, without replicates: for how much faster, take a sweep. *What disturbs it:* watching costs time at every
+operator, so a layer of many small ones looks slower than it is. That is why a process that has profiled times nothing
+else. A **trace** for Perfetto holds {MAX_TRACE_CALLS} calls of each.
 """
 
 LAWS = f"""

@@ -23,6 +23,8 @@ _OPEN = {
 # Of the longer call: what is less is not worth a sentence.
 WORTH_SAYING = 0.02
 MAX_SENTENCES = 5
+# A difference of the means that is so many times that of most calls is one of a few calls.
+FEW_CALLS = 2.0
 # Operators named in one sentence, and what of the difference one has to explain.
 _MAX_NAMED, _WORTH_NAMING = 2, 0.1
 # Looks at a tensor another way and copies nothing: named only where nothing dearer differs.
@@ -52,12 +54,36 @@ class RolePair:
         return _self_ms(self.one) - _self_ms(self.other)
 
     @property
-    def is_clear(self) -> bool:
-        """Whether most calls of one spent more than most calls of the other: the middle halves do not overlap."""
-        sides = [each.quartiles_ms for each in (self.one, self.other) if each is not None]
-        if len(sides) < 2 or sides[0] is None or sides[1] is None:
-            return True
-        return sides[0][1] < sides[1][0] or sides[1][1] < sides[0][0]
+    def is_of_few_calls(self) -> bool:
+        """Whether a few calls that took far longer make up most of the difference, as where something interrupted them.
+
+        Times are means, which have to add up; so one such call moves them, and the middle halves of the calls do not.
+        """
+        halves = self._halves
+        if halves is None:
+            return False
+        (one_low, one_high), (other_low, other_high) = halves
+        farthest = max(abs(one_high - other_low), abs(other_high - one_low))
+        return abs(self.difference_ms) > FEW_CALLS * farthest
+
+    @property
+    def doubt(self) -> str:
+        """Why the difference is not certain, as a sentence goes on; empty where it is.
+
+        It is where most calls of one spent more than most calls of the other, and about as much more.
+        """
+        halves = self._halves
+        if halves is None:
+            return ""
+        if halves[0][1] >= halves[1][0] and halves[1][1] >= halves[0][0]:
+            return ", and no more than single calls vary: not certain"
+        return ", most of it in a few calls that took far longer: not certain" if self.is_of_few_calls else ""
+
+    @property
+    def _halves(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """Between what the middle half of the calls of each spent; nothing where the role does not occur."""
+        one, other = ((0.0, 0.0) if each is None else each.quartiles_ms for each in (self.one, self.other))
+        return None if one is None or other is None else (one, other)
 
 
 def align(one: ContenderProfile, other: ContenderProfile) -> list[RolePair]:
@@ -127,8 +153,13 @@ def _summed(parts: list[RoleTime], name: str) -> RoleTime | None:
         self_ms=sum(each.self_ms for each in parts),
         share=sum(each.share for each in parts),
         operators=tuple(operator for each in parts for operator in each.operators),
-        quartiles_ms=None,
+        calls_ms=_added([each.calls_ms for each in parts]),
     )
+
+
+def _added(calls_ms: list[tuple[float, ...]]) -> tuple[float, ...]:
+    """What each call spent in all of the roles; empty where that is not told of each role and call."""
+    return tuple(map(sum, zip(*calls_ms, strict=True))) if len({len(each) for each in calls_ms}) == 1 else ()
 
 
 def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, names: dict[str, str]) -> str:
@@ -136,15 +167,18 @@ def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, na
     spent, saved = (pair.one, pair.other) if pair.difference_ms > 0 else (pair.other, pair.one)
     subject, rival = names[more.contender], names[less.contender]
     said = f"{subject} spends {format_time(abs(pair.difference_ms) / 1e3)} more in {pair.label}"
+    doubt = pair.doubt
     if pair.role == ATTENTION and more.is_fused != less.is_fused:
-        return f"{said}, all in one kernel" if more.is_fused else f"{said}, which {rival} does in one kernel"
-    doubt = "" if pair.is_clear else ", and no more than single calls vary: not certain"
+        how = "all in one kernel" if more.is_fused else f"which {rival} does in one kernel"
+        return f"{said}, {how}{doubt}"
     if pair.role == FRAMEWORK_ROLE:
         return (
             f"{said}: Python and dispatch around {_num_operators(more):,.0f} operators a call, "
             f"{_num_operators(less):,.0f} in {rival}{doubt}"
         )
-    reasons = _more_calls(spent, saved, more, less, rival, abs(pair.difference_ms), with_views=pair.is_clear)
+    if pair.is_of_few_calls:  # whichever operators those interrupted
+        return f"{said}, {_same_or_not(spent, saved, rival)}{doubt}"
+    reasons = _more_calls(spent, saved, more, less, rival, abs(pair.difference_ms), with_views=not doubt)
     return f"{said}: {reasons}{doubt}" if reasons else f"{said}, {_same_or_not(spent, saved, rival)}{doubt}"
 
 

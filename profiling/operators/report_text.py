@@ -161,7 +161,7 @@ def _role_dict(role: RoleTime, profile: ContenderProfile) -> dict[str, Any]:
         "share": role.share,
         "device_ms": role.device_ms,
         "quartiles_ms": role.quartiles_ms,
-        "calls_ms": [nanoseconds / 1e6 for nanoseconds in profile.role_ns.get(role.label, ())],
+        "calls_ms": list(role.calls_ms),
         "operators": [
             {
                 "name": each.name,

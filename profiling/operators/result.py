@@ -27,8 +27,8 @@ class RoleTime:
         self_ms: their own time on the host.
         share: of the profiled time.
         device_ms: time of the kernels that they launched; None where there is no accelerator.
-        quartiles_ms: between which half of the calls spent; None where single calls are not told.
         operators: the operators in it, the longest first; their numbers are over all profiled calls.
+        calls_ms: what each profiled call spent; empty where single calls are not told.
     """
 
     role: str
@@ -38,7 +38,15 @@ class RoleTime:
     share: float
     device_ms: float | None
     operators: tuple[OperatorTime, ...]
-    quartiles_ms: tuple[float, float] | None = None
+    calls_ms: tuple[float, ...] = ()
+
+    @property
+    def quartiles_ms(self) -> tuple[float, float] | None:
+        """Between which half of the calls spent; None where single calls are not told."""
+        if len(self.calls_ms) < 2:
+            return None
+        low, _, high = statistics.quantiles(self.calls_ms, n=4, method="inclusive")
+        return low, high
 
     @property
     def label(self) -> str:
@@ -143,7 +151,7 @@ class ContenderProfile:
             share=self_ns / self.total_ns,
             device_ms=sum(device) / self.num_calls / 1e6 if device else None,
             operators=tuple(sorted(operators, key=lambda each: -each.self_ns)),
-            quartiles_ms=_quartiles_ms(self.role_ns.get(label_of(role, is_backward), ())),
+            calls_ms=tuple(spent / 1e6 for spent in self.role_ns.get(label_of(role, is_backward), ())),
         )
 
 
@@ -181,10 +189,3 @@ class OperatorProfile:
         """The first two that were profiled; None where there are not two."""
         measured = [each for each in self.contenders if each.is_measured]
         return (measured[0], measured[1]) if len(measured) > 1 else None
-
-
-def _quartiles_ms(times_ns: Sequence[int]) -> tuple[float, float] | None:
-    if len(times_ns) < 2:
-        return None
-    low, _, high = statistics.quantiles(times_ns, n=4, method="inclusive")
-    return low / 1e6, high / 1e6
