@@ -63,7 +63,8 @@ scores, a number for each pair of positions, are held whole.
 *What may be claimed:* the growth over the sizes that were measured. No further: another kernel, or another cache, may
 take over beyond. No law is told, and why, below {MIN_SIZES} sizes, where the largest is less than {SMALLEST_SPAN:g}
 times the smallest, or where the interval is wider than ±{WIDEST_INTERVAL:g}. *What disturbs it:* few sizes, few
-replicates, noise, and a step so small that it passes for growth.
+replicates, noise, a step so small that it passes for growth, and two steps, or growth that slackens, which pass for
+another bend: there the interval may miss by up to a tenth.
 """
 
 CROSSOVER = f"""

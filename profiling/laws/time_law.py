@@ -9,6 +9,9 @@ In made-up runs (`tests/benchmarks/laws_coverage.py`: power laws, overheads, a l
 10 replicates) the intervals told hold the truth in 100, 99.6, 99.2 and 99.1 % at 1, 3, 6 and 10 % of noise in a
 replicate, and 100, 97, 87 and 69 % of the runs are told one. Beside a step of -20 to +30 %, at most 1.4 % of the runs
 of a noise are told an exponent that neither side has. Without replicates 97 to 99 % hold, and 78 to 33 % are told.
+
+Two steps, or growth that slackens (`S^2 / (1 + S / c)`), are none of these shapes: of such runs half of the intervals
+told miss the exponent at the end, by hundredths, at most a tenth.
 """
 
 from __future__ import annotations
