@@ -221,6 +221,11 @@ def test_the_two_may_be_asked_for_in_either_order_and_own_layers_from_any_folder
         {"answer": {"probes": [{"size": 32, "length": 5}]}},
         {"answer": []},
         {"state": "bored"},
+        {"state": "running", "process_started": "yesterday"},
+        {"places": {"custom": []}},
+        {"sources": {"custom": 5}},
+        *({"answer": {**ANSWER, "words": words}} for words in ([], None, 5, "custom is faster", {"a": 1}, [None])),
+        {"answer": {"probes": ANSWER["probes"]}},
     ],
 )
 @pytest.mark.usefixtures("unsynced")

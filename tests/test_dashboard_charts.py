@@ -240,7 +240,13 @@ def test_the_map_gives_twice_and_half_the_same_distance(run, table):
 
 
 @pytest.mark.parametrize(
-    ("values", "ticks"), [([90, 400], [100, 200, 500]), ([0.5, 12000], [1, 10, 100, 1000, 10000]), ([], [])]
+    ("values", "ticks"),
+    [
+        ([90, 400], [100, 200, 500]),
+        ([0.5, 12000], [1, 10, 100, 1000, 10000]),
+        ([], []),
+        ([1e305, 1.7e308], [1e305, 1e306, 1e307, 1e308]),  # as far as numbers reach
+    ],
 )
 def test_ticks_of_a_log_axis_are_round_numbers(values, ticks):
     assert log_ticks(values) == pytest.approx(ticks)

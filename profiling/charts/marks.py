@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,8 +54,8 @@ def log_ticks(positive: Sequence[float]) -> list[float]:
         return []
     if max(positive) < 3 * min(positive):
         return _linear_ticks(min(positive) / 1.05, max(positive) * 1.05)
-    low, high = min(positive) / 1.6, max(positive) * 1.6
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    low, high = min(positive) / 1.6, min(max(positive) * 1.6, sys.float_info.max)
+    powers = range(math.floor(math.log10(low)), min(math.ceil(math.log10(high)), sys.float_info.max_10_exp) + 1)
     for steps in ((1, 2, 5), (1,)):
         ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
         if len(ticks) <= _MOST_TICKS:

@@ -173,6 +173,15 @@ def _checked(record: Record) -> Record:
         raise TypeError("an object is none")
     if record.state not in (RUNNING, STOPPED, FINISHED) or type(record.pid) is not int:
         raise ValueError("no such state or process")
+    if type(record.process_started) not in (int, float):
+        raise TypeError("no time at which a process can have begun")
+    if not all(isinstance(value, str) for value in (*record.places.values(), *record.sources.values())):
+        raise TypeError("a place or a hash is none")
+    words = record.answer.get("words", [])
+    if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
+        raise TypeError("the words of the answer are none")
+    if record.sizes and not words:
+        raise ValueError("an answer has no words")
     for each in record.sizes:
         numbers = (each.ratio, each.ratio_low, each.ratio_high)
         is_number = all(value is None or (type(value) is float and 0 < value < math.inf) for value in numbers)
