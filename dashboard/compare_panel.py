@@ -22,6 +22,7 @@ from profiling.compare.comparing import Comparison
 from profiling.compare.coverage import Geomean
 from profiling.compare.differences import Difference
 from profiling.compare.text import answer_of, broken_sentences
+from profiling.strict_json import finite
 from profiling.wording import workload_words
 
 CARDS_A_ROW = 3
@@ -51,7 +52,7 @@ def show(found: Comparison) -> None:
     compare_table.show(found.rows)
     st.download_button(
         "Download JSON",
-        data=lambda: json.dumps(found.to_dict(), ensure_ascii=False, allow_nan=False),
+        data=lambda: json.dumps(finite(found.to_dict()), ensure_ascii=False, allow_nan=False),
         file_name="mha-bench-comparison.json",
         mime="application/json",
         on_click="ignore",

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
+from profiling.kernel_files import text_of
+
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 MACHINE_COUNTS = Path("/proc/vmstat")
@@ -59,16 +61,16 @@ def oom_kills(groups: Path = CGROUPS, own: Path = OWN_GROUPS, machine: Path = MA
 
 
 def _quota(folder: Path) -> float | None:
-    quota, _, period = _text(folder / "cpu.max").partition(" ")
+    quota, _, period = text_of(folder / "cpu.max").partition(" ")
     if not quota:
-        quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+        quota, period = text_of(folder / "cpu.cfs_quota_us"), text_of(folder / "cpu.cfs_period_us")
     # `max`, and -1 in the first version, are no limit.
     return int(quota) / int(period) if quota.isdecimal() and period.isdecimal() and int(period) else None
 
 
 def _folders(controller: str, groups: Path, own: Path) -> Iterator[Path]:
     """The folders of this process's group and of those above it, in which a controller's files lie."""
-    for line in _text(own).splitlines():
+    for line in text_of(own).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
         if controllers and controller not in controllers.split(","):
@@ -90,18 +92,11 @@ def _room(folder: Path) -> int | None:
 
 
 def _count(path: Path, name: str) -> int | None:
-    counts = dict(line.split(maxsplit=1) for line in _text(path).splitlines() if " " in line.strip())
+    counts = dict(line.split(maxsplit=1) for line in text_of(path).splitlines() if " " in line.strip())
     text = counts.get(name, "").strip()
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
 def _number(path: Path) -> int | None:
-    text = _text(path)
+    text = text_of(path)
     return int(text) if text.isdecimal() else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

@@ -10,6 +10,7 @@ import pandas as pd
 
 from profiling.joining import FAILED
 from profiling.roofline import IMPOSSIBLE
+from profiling.wording import rounded_percent
 
 MATMUL, COPY = "matmul", "memory traffic"
 # Below this share neither roof is what holds a call: something else takes most of its time.
@@ -87,7 +88,7 @@ def limits_of(table: pd.DataFrame) -> Limits:
 
 def limit_words(limit: Limit) -> str:
     """One sentence: the share of what the machine can do, what the call is bound by, and what is left."""
-    said = f"{_percent(limit.fraction)} of what this machine can do at seq_len {limit.seq_len:,}"
+    said = f"{rounded_percent(limit.fraction, 0)} of what this machine can do at seq_len {limit.seq_len:,}"
     if limit.left is None:
         return f"{said}: {_above(limit)}"
     if limit.fraction < FREE_OF_ROOFS:
@@ -120,17 +121,13 @@ def contender_words(limits: tuple[Limit, ...], names: Mapping[str, str] | None =
     if len(limits) == 1:
         return said
     low, high = min(each.fraction for each in limits), max(each.fraction for each in limits)
-    return f"{said} ({100 * low:.0f} to {_percent(high)} over its {len(limits)} points)"
+    return f"{said} ({100 * low:.0f} to {rounded_percent(high, 0)} over its {len(limits)} points)"
 
 
 def limit_dict(limit: Limit) -> dict[str, Any]:
     """A limit for JSON: its fields, what follows from them, and the sentence."""
     follows = {"bound": limit.bound, "roof_gflop_per_s": limit.roof_gflop_per_s, "words": limit_words(limit)}
     return dataclasses.asdict(limit) | follows
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _above(limit: Limit) -> str:

@@ -22,7 +22,7 @@ def show() -> None:
         st.markdown(text.REPLICATES)
         st.latex(text.INTERVAL_FORMULA)
         st.markdown(text.INTERVAL)
-        st.markdown(_definitions(text.SPEED_VERDICTS))
+        st.markdown(text.as_list(text.SPEED_VERDICTS))
         st.markdown(text.NOT_CLAIMED)
         _show("How it is measured", text.HOW)
         _show("Warnings, and what to do", "A warning stands beside the numbers and deletes none of them.")
@@ -38,8 +38,8 @@ def show() -> None:
         _show("Proof on your machine", text.SELF_TEST)
         _show("The contenders", _contenders())
         _show("One layer in full", text.ONE_LAYER)
-        _show("Verdicts of the check", _definitions(text.VERDICTS))
-        _show("Status of a row", _definitions(text.STATUSES))
+        _show("Verdicts of the check", text.as_list(text.VERDICTS))
+        _show("Status of a row", text.as_list(text.STATUSES))
         st.caption("A failed point is a row with empty numbers: never 0, never left out.")
     st.header("Every column of the report", anchor=False)
     st.dataframe(column_table(), hide_index=True, height=500, alt="Name, type and meaning of every column.")
@@ -62,10 +62,6 @@ def column_table() -> pd.DataFrame:
     """Every column of the report with its meaning."""
     rows = [(column.name, column.kind, column.meaning) for column in REPORT_COLUMNS]
     return pd.DataFrame(rows, columns=["column", "type", "meaning"])
-
-
-def _definitions(terms: dict[str, str]) -> str:
-    return "\n".join(f"- **{name}**: {meaning}." for name, meaning in terms.items())
 
 
 def _contenders() -> str:

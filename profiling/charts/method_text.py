@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from profiling.intervals import LEVEL
 from profiling.ratios import SMALLEST_CLAIM
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT, MIN_ROUNDS
@@ -198,3 +200,8 @@ known amount. It tells how often a difference is claimed that is not there, whic
 often the interval holds the truth, beside what simpler ways of timing would have said. It takes some minutes and leaves
 its table under `results/`.
 """
+
+
+def as_list(terms: Mapping[str, str]) -> str:
+    """Terms and what they mean, as a list in Markdown."""
+    return "\n".join(f"- **{name}**: {meaning}." for name, meaning in terms.items())

@@ -134,13 +134,12 @@ def _error(reason: str) -> dict[str, Any]:
 
 
 def _print_report(contender: str, report: dict[str, Any], asked: dict[str, Any], *, as_json: bool) -> None:
-    import json
     import shutil
 
     from profiling.check_text import WIDTH, report_lines
 
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False))
+        print_json(report)
         return
     width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
     verdict, *lines = report_lines(contender, report, width=width, asked=asked)

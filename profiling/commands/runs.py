@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from profiling.commands.json_answer import print_json
 from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, exit_with
 
 if TYPE_CHECKING:
@@ -34,10 +35,8 @@ def runs(context: click.Context, as_json: bool) -> None:
     listing = list_runs()
     rows = [_row(run) for run in listing.runs]
     if as_json:
-        import json
-
         unreadable = [{"run_id": name, "reason": reason} for name, reason in listing.unreadable]
-        click.echo(json.dumps({"runs": rows, "unreadable": unreadable}, ensure_ascii=False))
+        print_json({"runs": rows, "unreadable": unreadable})
         return
     for name, reason in listing.unreadable:
         click.echo(f"warning: {name} cannot be read: {reason}", err=True)

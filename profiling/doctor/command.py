@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from profiling.commands.json_answer import print_json
 from profiling.exits import EXIT_FAILED
 
 COLORS = {"ok": "green", "note": "yellow", "problem": "red"}
@@ -19,14 +20,12 @@ def doctor(as_json: bool) -> None:
     Tries the smallest of calls on each device, and watches for half a second who else computes; nothing is kept. While
     something is being measured, it does not touch torch. Exit status 1 where nothing can be measured.
     """
-    import json
-
     from profiling.doctor.examination import examine
     from profiling.doctor.report_text import report_lines
 
     examination = examine()
     if as_json:
-        click.echo(json.dumps(examination.to_dict(), ensure_ascii=False))
+        print_json(examination.to_dict())
     else:
         for line in report_lines(examination):
             word = line.partition(" ")[0]

@@ -154,18 +154,14 @@ def _method() -> str:
         ("In short", text.SHORT),
         ("The numbers", text.NUMBERS),
         ("Is the difference real?", pairs),
-        ("The verdicts on speed", _terms(text.SPEED_VERDICTS) + "\n\n" + text.NOT_CLAIMED),
+        ("The verdicts on speed", text.as_list(text.SPEED_VERDICTS) + "\n\n" + text.NOT_CLAIMED),
         ("How it is measured", text.HOW),
         ("How far from the limit", f"{costs}{text.FRACTION}\n\n{method_answers.LIMITS}"),
         *method_answers.SECTIONS.items(),
-        ("Verdicts of the check", _terms(text.VERDICTS)),
-        ("Status of a row", _terms(text.STATUSES)),
+        ("Verdicts of the check", text.as_list(text.VERDICTS)),
+        ("Status of a row", text.as_list(text.STATUSES)),
     ]
     renderer = MarkdownIt("commonmark", {"html": False})
     return "".join(
         f"<details><summary>{title}</summary>{renderer.render(markdown)}</details>" for title, markdown in parts
     )
-
-
-def _terms(terms: dict[str, str]) -> str:
-    return "\n".join(f"- **{name}**: {meaning}." for name, meaning in terms.items())
