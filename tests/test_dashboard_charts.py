@@ -23,9 +23,10 @@ from profiling.charts.claim_text import caption
 from profiling.charts.headline_text import headline_caption
 from profiling.charts.lines import line_chart
 from profiling.charts.marks import log_ticks
-from profiling.charts.metrics import ERROR, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
+from profiling.charts.metrics import ERROR, ERROR_RATIO, LATENCY, MEMORY_RATIO, SPEEDUP, with_memory_ratio
 from profiling.charts.palette import FAILED, UNRELIABLE
 from profiling.charts.row_columns import column_order
+from profiling.charts.scales import scale_of
 from profiling.charts.speedup_map import speedup_map
 from profiling.charts.summary import headlines, unmeasured, warned
 from profiling.settings import SweepSettings
@@ -260,6 +261,19 @@ def test_a_log_axis_over_a_narrow_range_has_ticks_to_read():
         assert 3 <= len(ticks) <= 10
         assert ticks[0] < max(values)
         assert ticks[-1] > min(values)
+
+
+@pytest.mark.parametrize("metric", [ERROR, ERROR_RATIO, MEMORY_RATIO, SPEEDUP], ids=lambda metric: metric.column)
+@pytest.mark.parametrize("away", [0.004, 0.03, 0.5, 1.0, 3.0, 40.0])
+def test_the_ticks_of_a_log_axis_are_told_apart_also_where_a_line_lies_far_from_the_values(table, metric, away):
+    line = metric.line[0]
+    values = [line * away * step for step in (1.0, 1.7, 2.4)]
+    rows = table.head(3).assign(**{metric.column: values}, speedup_low=values, speedup_high=values)
+    ticks = [math.log10(tick) for tick in scale_of(rows, metric, is_log=True).ticks]
+    seen = [math.log10(each) for each in (*values, line)]
+    assert len(ticks) >= 3
+    assert min(after - before for before, after in itertools.pairwise(ticks)) > (max(seen) - min(seen)) / 20
+    assert ticks[-1] - ticks[0] > (max(seen) - min(seen)) / 2, "over all of the axis, not the values alone"
 
 
 def test_maps_of_many_layers_keep_room_for_the_titles_between_them(tmp_path, monkeypatch):

@@ -49,7 +49,9 @@ def scale_of(rows: pd.DataFrame, metric: Metric, *, is_log: bool) -> Scale:
         drawn += [metric.line[0]] if is_cut and metric.line else []
     floor = floor_of(drawn, metric) if is_log and any(value <= 0 for value in values) else None
     top = top_of(drawn, metric, is_log=is_log)
-    ticks = tuple(log_ticks(drawn)) if is_log else ()
+    # What the line adds to the axis is to be read on it, and must not squeeze the ticks into what the values take.
+    seen = [*drawn, metric.line[0] * factor] if drawn and metric.line else drawn
+    ticks = tuple(log_ticks(seen)) if is_log else ()
     ends = (min(drawn), top) if is_cut else None
     return Scale(unit=unit, factor=factor, is_log=is_log, floor=floor, top=top, ticks=ticks, ends=ends)
 
