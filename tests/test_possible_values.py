@@ -43,6 +43,9 @@ def test_a_number_below_nothing_is_left_out_and_told(tmp_path: Path, name: str) 
         ("waited_s", 0.0, True),
         ("num_samples", 0, True),
         ("load_start", -math.inf, False),
+        ("latency_median_ms", 1e308, False),
+        ("peak_memory_mib", 1e308, False),
+        ("max_abs_error", 1e308, True),
     ],
 )
 def test_what_can_have_been_measured_stays(tmp_path: Path, name: str, value: Any, is_possible: bool) -> None:
