@@ -134,7 +134,7 @@ def _show_answer(question: CrossoverQuestion, asked: SearchQuestion) -> None:
     running = search_progress.record_in_flight(asked)
     record = running if running is not None and running.is_told else answer_to(question, list_records())
     said = services.searches().answer_to(asked)
-    if said is not None and said.error and running is None:
+    if said is not None and said.error and not search_progress.is_going(asked):
         st.error(f"Not found: {plain(said.error)}.")
     if record is None:
         return

@@ -76,7 +76,8 @@ def _expected(device: str) -> str:
 
 def _show_answer(answer: SearchAnswer, question: SearchQuestion) -> None:
     if answer.error:
-        st.error(f"Not found: {plain(answer.error)}.")
+        if not search_progress.is_going(question):
+            st.error(f"Not found: {plain(answer.error)}.")
         return
     search_words.show(answer.words, {question.arguments[1]: question.contenders[0]})
     st.caption(f"Tried {plain(day_and_time(answer.at))} on {plain(question.device)}; kept until this server ends.")

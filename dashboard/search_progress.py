@@ -28,8 +28,8 @@ def show_button(label: str, question: SearchQuestion | None, device: str, *, hel
         on_click=_start,
         args=(question,),
     )
-    kind, refused = st.session_state.get(session.SEARCH_ERROR, ("", ""))
-    if question is not None and kind == question.kind:
+    kind, refused, was_busy = st.session_state.get(session.SEARCH_ERROR, ("", "", False))
+    if question is not None and kind == question.kind and (busy or not was_busy):  # no longer than its reason holds
         st.error(plain(refused))
 
 
@@ -64,6 +64,12 @@ def record_in_flight(question: SearchQuestion) -> Record | None:
     """What the search for this question that goes on has recorded by now; None where none does."""
     running = services.searches().running
     return running_search(list_records(), running.pid) if running and running.question == question else None
+
+
+def is_going(question: SearchQuestion) -> bool:
+    """Whether this very question is being searched now, with a record or before there is one."""
+    running = services.searches().running
+    return running is not None and running.question == question
 
 
 def _watch(kind: str, device: str, drawn: object) -> None:
@@ -119,4 +125,5 @@ def _start(question: SearchQuestion) -> None:
     try:
         services.searches().start(question)
     except JobError as error:
-        st.session_state[session.SEARCH_ERROR] = (question.kind, str(error))
+        was_busy = bool(busy_reason(question.device))
+        st.session_state[session.SEARCH_ERROR] = (question.kind, str(error), was_busy)

@@ -289,6 +289,35 @@ def test_why_nothing_can_begin_now_is_told(searches: FakeSearches) -> None:
     assert text(pressed(tab(), "find_crossover")).count("Not started: no process.") == 1
 
 
+def test_a_refusal_is_told_no_longer_than_its_reason_holds(
+    searches: FakeSearches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = tab()
+    other = asked(kind="crossover")
+    monkeypatch.setattr(services, "slot", lambda: searches)
+    searches.running, searches.refusal = Going(other, 1), JobError("Not started: another is being searched for.")
+    assert "Not started: another" in text(pressed(app, "find_crossover"))
+    searches.running = None
+    app.run()
+    assert "Not started" not in text(app)
+    assert not app.button(key="find_crossover").disabled
+
+
+@pytest.mark.parametrize("key", ["find_crossover", "find_fit"])
+def test_what_came_of_a_search_is_not_told_while_it_is_searched_anew(
+    searches: FakeSearches, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    app = pressed(tab(), key)
+    searches.answer = dataclasses.replace(EMPTY, error="its folder is gone")
+    app.run()
+    assert text(app).count("Not found: its folder is gone.") == 2
+    monkeypatch.setattr(services, "slot", lambda: searches)
+    searches.running = Going(searches.started[0], 1)
+    app.run()
+    assert not app.exception
+    assert text(app).count("Not found: its folder is gone.") == 1
+
+
 # What the page tells.
 
 
