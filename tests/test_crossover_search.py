@@ -145,7 +145,7 @@ def test_where_one_always_wins_nothing_is_bisected() -> None:
     found = find(machine)
     assert (found.kind, found.from_size, len(machine.steps)) == ("always", None, 1)
     assert crossover_words(found) == [
-        "custom-fused is always faster than official at seq_len 5 sizes from 64 to 4,096 (nearest to even at 64: "
+        "custom-fused is always faster than official at 5 sizes of seq_len from 64 to 4,096 (nearest to even at 64: "
         "1.21 [1.20, 1.21]; 5 replicates each)"
     ]
     never = find(Machine(lambda _: 0.5))
@@ -168,7 +168,7 @@ def test_an_uncertain_sign_gets_more_replicates_once_and_then_counts_as_noise() 
 def test_where_all_is_noise_nothing_is_told() -> None:
     found = find(Machine(lambda _: 1.01, spread=0.08))
     assert (found.kind, found.winner) == ("untold", None)
-    assert "cannot be told: at seq_len 5 sizes from 64 to 4,096 both are within noise" in crossover_words(found)[0]
+    assert "cannot be told: at 5 sizes of seq_len from 64 to 4,096 both are within noise" in crossover_words(found)[0]
     assert "; 10 replicates each" in crossover_words(found)[0]
 
 

@@ -121,23 +121,25 @@ def _answer(found: Crossover) -> str:
     axis, sizes = found.axis, [probe.size for probe in found.measured]
     if not sizes:
         return f"whether {found.first} or {found.second} is faster cannot be told: at no {axis} were both measured"
-    tried = f"{len(sizes)} sizes from {sizes[0]:,} to {sizes[-1]:,}" if len(sizes) > 1 else f"{sizes[0]:,}"
+    tried = f"{axis} {sizes[0]:,}"
+    if len(sizes) > 1:
+        tried = f"{len(sizes)} sizes of {axis} from {sizes[0]:,} to {sizes[-1]:,}"
     if found.kind == FROM:
         return _from_words(found)
     if found.kind in (ALWAYS, NEVER):
         weakest = min(found.told, key=lambda probe: abs(_point(probe) - 1))
         how = f"nearest to even at {weakest.size:,}: {_ratio(weakest, found.winner == found.second)}"
         if found.kind == ALWAYS:
-            return f"{found.first} is always faster than {found.second} at {axis} {tried} ({how}; {_all(found)})"
+            return f"{found.first} is always faster than {found.second} at {tried} ({how}; {_all(found)})"
         return (
-            f"{found.first} is never faster than {found.second} at {axis} {tried}: {found.second} is, at each of them "
+            f"{found.first} is never faster than {found.second} at {tried}: {found.second} is, at each of them "
             f"({how}; {_all(found)})"
         )
     unsure = [probe for probe in found.measured if probe not in found.told]
     at = ", ".join(f"{probe.size:,} ({_ratio(probe)})" for probe in unsure)
     if not found.told:
         return (
-            f"whether {found.first} or {found.second} is faster cannot be told: at {axis} {tried} both are within "
+            f"whether {found.first} or {found.second} is faster cannot be told: at {tried} both are within "
             f"noise: {at}; {_all(found)}"
         )
     certain = ", ".join(f"{probe.size:,}" for probe in found.told)
