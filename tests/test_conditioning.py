@@ -108,6 +108,31 @@ def test_what_ties_do_not_explain_still_fails(values):
     assert found.max_abs_error == again.max_abs_error
 
 
+@pytest.mark.parametrize("place", [0.3, 0.5, 0.7])
+def test_one_wrong_row_among_more_tied_ones_than_can_be_tried_at_once_fails(monkeypatch, place):
+    generator = torch.Generator().manual_seed(0)
+    x = 60 * torch.randn(1, 96, 8, generator=generator).double()
+    weights = {f"w_{role}": torch.randn(8, 8, generator=generator).double() / math.sqrt(8) for role in "qkvo"}
+    one = Problem(x, weights, 2, torch.bfloat16)
+    truths = one.truths()
+    truth, tied = next(truths), next(truths)
+    known, official = Oracle(truth, torch.arange(96)), truth + 1e-3
+    moved = (tied - truth).abs().amax((0, 2))
+    ties = moved[moved > 1].sort().values
+    assert len(ties) > 4
+    monkeypatch.setattr("mha.checking.conditioning.MOST_SCORES", 20 * 2 * 96)  # a try or two at so many rows
+
+    def again(output):
+        found = compare_outputs(output, official, known, torch.bfloat16)
+        assert found.verdict == "fail"
+        return with_ties_allowed(found, output, official, known, one).verdict
+
+    assert again(tied) == "pass"
+    wrong, row = tied.clone(), int(moved.argmin())
+    wrong[:, row] = truth[:, row] + ties[int(len(ties) * place)]
+    assert again(wrong) == "fail"
+
+
 class QueriesScaled(PlainAttention):
     def project(self, x):
         q, k, v = super().project(x)
