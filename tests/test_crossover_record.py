@@ -72,6 +72,18 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_a_search_whose_record_cannot_be_written_leaves_no_folder(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RunError("no space left on device")
+
+    monkeypatch.setattr("profiling.laws.crossover_record.write_aside", full)
+    with pytest.raises(RunError, match="no space left"):
+        find_crossover("custom", "official", "seq_len", PLAN, TINY)
+    assert list(results.iterdir()) == []
+
+
 @pytest.mark.usefixtures("unsynced", "fake")
 def test_a_search_is_one_folder_that_answers_its_question_and_that_no_list_of_runs_shows(results: Path) -> None:
     found, folder = find_crossover("custom", "official", "seq_len", PLAN, TINY)

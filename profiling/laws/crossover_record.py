@@ -7,6 +7,7 @@ folder without `run.json` is no run: no list of runs shows a search, or its step
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -123,7 +124,12 @@ class RecordWriter:
             folder.mkdir(parents=True)
         except OSError as error:
             raise RunError(f"{folder} cannot be made: {error.strerror or error}") from error
-        self.update()
+        try:
+            self.update()
+        except RunError:  # a full disk: a folder that holds nothing is of use to nobody
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            raise
 
     def update(self, **changes: Any) -> None:
         """Changes fields of the record."""
