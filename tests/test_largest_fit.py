@@ -42,6 +42,9 @@ def test_a_call_beyond_the_limit_is_refused_its_memory_and_one_within_it_runs(tm
         "class Broken:\n    def __init__(self, d_model, num_heads):\n        raise KeyError('my own fault')\n"
         "class Threads:\n    def __init__(self, d_model, num_heads):\n"
         "        raise RuntimeError('Resource temporarily unavailable')\n"
+        # As torch words it, but at a moment at which the process holds little.
+        "class Freed:\n    def __init__(self, d_model, num_heads):\n        raise RuntimeError("
+        "'DefaultCPUAllocator: not enough memory: you tried to allocate 1048576 bytes.')\n"
     )
     with MeasuringChild() as child:
         empty = child.ask({"request": "memory_now", "device": "cpu", "threads": 1}, limit_s=120)
@@ -53,6 +56,9 @@ def test_a_call_beyond_the_limit_is_refused_its_memory_and_one_within_it_runs(tm
         threads = f"{own}:Threads"
         limited = try_call(child, 7, contender=threads, layer=threads, limit_mib=limit)
         unlimited = try_call(child, 7, contender=threads, layer=threads)
+        freed = f"{own}:Freed"
+        let_go = try_call(child, 7, contender=freed, layer=freed, limit_mib=limit)
+        by_itself = try_call(child, 7, contender=freed, layer=freed)
         tiny = try_call(child, 7, contender="custom", limit_mib=11.0)
     assert (empty["device"], empty["free_mib"]) == ("cpu", None)
     assert (small["status"], small["reason"], small["is_limited"]) == ("ok", "", True)
@@ -73,6 +79,10 @@ def test_a_call_beyond_the_limit_is_refused_its_memory_and_one_within_it_runs(tm
     assert broken["is_limited"] is False
     assert (limited["status"], limited["reason"]) == ("oom", "a thread could not be started")
     assert unlimited["status"] == "error"
+    # What was held and what was refused make up the limit, also where the former was given back before anyone looked.
+    assert (let_go["status"], let_go["asked_mib"], by_itself["asked_mib"]) == ("oom", 1.0, 1.0)
+    assert let_go["failed_at_mib"] == pytest.approx(limit - 1)
+    assert by_itself["failed_at_mib"] < limit - 1, "without a limit nothing but what was seen is known"
     assert tiny["status"] == "refused"
     assert "are held by torch alone, and 11.0 MiB may be held" in tiny["reason"]
 

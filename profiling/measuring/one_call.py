@@ -26,6 +26,7 @@ from profiling.measuring.devices import Device
 from profiling.measuring.devices.process_memory import status_bytes
 from profiling.measuring.failures import asked_mib, failure
 from profiling.measuring.garbage import forget
+from profiling.memory_estimate import DEVICES_WITH_OWN_MEMORY
 from profiling.units import format_mib
 from profiling.workload import Workload
 
@@ -69,7 +70,7 @@ def try_call(
         `status` (`ok`, `oom`, `error` …; `refused` where the limit is spent before the call) and `reason`; in MiB what
         the process held `base_mib` with torch loaded, `compiler_mib` for the compiler, and `before_mib` before the call
         in all, `peak_mib` (of the call itself), `held_mib` (resident, beyond the base); where it failed `failed_at_mib`
-        (what it held then, or a little later) and `asked_mib` (what it was refused); `call_s` (a call), `compile_s`;
+        (what it held then, at least) and `asked_mib` (what it was refused); `call_s` (a call), `compile_s`;
         `is_limited`. What was not measured is None.
     """
     torch.set_num_threads(workload.threads)
@@ -157,6 +158,19 @@ class _Trial:
             self.told["status"], self.told["reason"] = "oom", "a thread could not be started"
         if self.told["status"] == "oom" and is_compiled(self._contender) and is_compilers(error):
             self.told["status"], self.told["reason"] = "error", f"the compiler itself failed: {self.told['reason']}"
+        if self.told["status"] == "oom":
+            self._note_held()
+
+    def _note_held(self) -> None:
+        """Where the limit refused it, it held all that is between the limit and what it asked for, at least.
+
+        What the call held for a moment is given back before the error is seen here. An accelerator's allocator keeps
+        that, and may be refused by the others who share the accelerator rather than by the limit.
+        """
+        asked, seen = self.told["asked_mib"], self.told["failed_at_mib"]
+        is_shared = self._workload.device.partition(":")[0] in DEVICES_WITH_OWN_MEMORY
+        if self._limit is not None and self.told["is_limited"] and asked is not None and not is_shared:
+            self.told["failed_at_mib"] = max(seen or 0.0, self._limit / MIB - asked)
 
     def _require_room(self, by_whom: str) -> None:
         held, limit = self._held_mib(), _mib(self._limit)
