@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import json
 import math
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from compared_runs import planted_run
@@ -18,9 +21,9 @@ from hypothesis import strategies as st
 from profiling.cli import main
 from profiling.compare import comparing
 from profiling.compare.comparing import Comparison, ComparisonRefused, compare_runs
-from profiling.compare.pooling import pool
+from profiling.compare.pooling import pool, require_apart
 from profiling.compare.run_to_run import UNKNOWN, Runs, RunToRun, run_to_run
-from profiling.compare.sides import CompareError, read_side
+from profiling.compare.sides import CompareError, Side, read_side
 from profiling.compare.spreads import change_half_widths
 from profiling.table import write_report
 
@@ -128,7 +131,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"base": 1.0, "base-2": 1.02, "new": 1.07, "new-2": 1.05, "slow": 1.3, "slow-2": 1.32}.items()
     ):
         planted_run(folder / name, slowdown=slowdown, seed=seed)
-    planted_run(folder / "lost", seed=11, lost={("custom", 2): "timeout"})
+    for seed, name in enumerate(("lost", "lost-2"), start=11):
+        planted_run(folder / name, seed=seed, lost={("custom", 2): "timeout"})
     write_report(folder / "base-2", folder / "base-2.csv")
     return folder
 
@@ -189,7 +193,7 @@ def test_what_fails_in_one_run_of_new_fails_and_what_one_run_of_base_could_was_p
     found = of(results, ("base",), ("new-2", "lost"))
     assert found.broken["regression"].tolist() == ["lost: timeout in NEW"]
     assert of(results, ("lost", "base-2"), ("base",)).broken.empty
-    assert len(of(results, ("lost", "base-2"), ("lost",)).broken) == 1
+    assert len(of(results, ("base-2", "lost"), ("lost-2",)).broken) == 1
 
 
 def test_a_run_is_not_counted_twice(results: Path) -> None:
@@ -198,7 +202,54 @@ def test_a_run_is_not_counted_twice(results: Path) -> None:
     assert "BASE must be different runs, not base-2 and base-2.csv, which are one" in done.stderr
     with pytest.raises(CompareError, match="NEW must be different runs"):
         pool([read_once("new", results)] * 2, is_new=True)
-    assert "a run of NEW is one of BASE" in of(results, ("base", "base-2"), ("base",)).notes
+
+
+RUN_OF = {"base": "base", "base-2": "base-2", "base-2.csv": "base-2"}
+SIDES = [*((name,) for name in RUN_OF), *itertools.product(RUN_OF, repeat=2)]
+
+
+def pooled(results: Path, names: tuple[str, ...]) -> Side | None:
+    """The runs as one side; None where they are refused."""
+    try:
+        return pool([read_once(str(results / name), results) for name in names], is_new=True)
+    except CompareError:
+        return None
+
+
+def is_refused(base: Side | None, new: Side | None) -> bool:
+    if base is None or new is None:
+        return True
+    try:
+        require_apart(base, new)
+    except CompareError:
+        return True
+    return False
+
+
+def test_where_a_side_is_several_runs_whatever_stands_twice_anywhere_is_refused(results: Path) -> None:
+    sides = {names: pooled(results, names) for names in SIDES}
+    for base, new in itertools.product(SIDES, repeat=2):
+        all_runs = [RUN_OF[name] for name in (*base, *new)]
+        is_twice = len(set(all_runs)) < len(all_runs) and len(all_runs) > 2
+        assert is_refused(sides[base], sides[new]) == is_twice, (base, new)
+
+
+@pytest.mark.parametrize("further", [("--base-also", "new"), ("--new-also", "base"), ("--new-also", "new")])
+def test_the_command_ends_with_2_where_a_run_is_given_twice_beside_others(
+    results: Path, further: tuple[str, str]
+) -> None:
+    for more in ((), ("--anyway",)):
+        done = compare(results, "base", "new", *further, *more)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "which are one" in done.stderr
+    assert "BASE and NEW are the same run" in of(results, ("base",), ("base",)).notes, "alone it hides nothing"
+
+
+def test_a_report_that_tells_of_no_run_and_no_time_is_known_by_its_file(results: Path) -> None:
+    side = read_once(str(results / "base-2.csv"), results)
+    untold = dataclasses.replace(side, table=side.table.assign(run_id=pd.NA, measured_at=pd.NA))
+    with pytest.raises(CompareError, match="which are one"):
+        pool([untold, untold], is_new=True)
 
 
 def test_runs_of_one_side_have_to_be_measured_alike_and_are_told_to_be_of_one_layer(

@@ -16,7 +16,7 @@ from profiling.compare.coverage import Geomean, coverage, geomeans
 from profiling.compare.differences import Difference, find_differences
 from profiling.compare.missing import Missing, find_missing
 from profiling.compare.notes import machine_sentence, notes_on
-from profiling.compare.pooling import pool
+from profiling.compare.pooling import pool, require_apart
 from profiling.compare.rows import compare_rows
 from profiling.compare.run_to_run import RunToRun
 from profiling.compare.sides import CompareError, Side, read_side
@@ -156,7 +156,7 @@ def compare_runs(
 
     Raises:
         ComparisonRefused: they were not measured alike.
-        CompareError: there is nothing to compare.
+        CompareError: there is nothing to compare, or a run is given twice where a side is several.
         RunError: a side cannot be read.
     """
     sides = [[read_side(each, results) for each in given] for given in ((base, *base_also), (new, *new_also))]
@@ -173,6 +173,7 @@ def compare_sides(
     base: Side, new: Side, *, contenders: Sequence[str] = (), fail_above: float = FAIL_ABOVE, anyway: bool = False
 ) -> Comparison:
     """The same for two sides that have been read."""
+    require_apart(base, new)
     differences = find_differences(base, new)
     if not anyway and any(each.is_serious for each in differences):
         raise ComparisonRefused(differences)

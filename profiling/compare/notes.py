@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Sequence
 
@@ -22,10 +21,7 @@ def notes_on(
 
 
 def _same_run(base: Side, new: Side) -> list[str]:
-    is_same = any(same_measurement(*pair) for pair in itertools.product(base.each, new.each))
-    return ["BASE and NEW are the same run" if not (base.several or new.several) else "a run of NEW is one of BASE"] * (
-        is_same
-    )
+    return ["BASE and NEW are the same run"] * same_measurement(base, new)
 
 
 def _edited(base: Side, new: Side) -> list[str]:

@@ -7,6 +7,7 @@ does not pass by being measured once more.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -69,8 +70,29 @@ def _joins(*, is_new: bool) -> dict[str, Join]:
     }
 
 
+def require_apart(base: Side, new: Side) -> None:
+    """Requires that no run stands on both sides where one of them is several.
+
+    Such a run moves both sides alike, and lets them seem less far apart, and runs less different, than they are. A run
+    that is compared with itself alone hides nothing.
+
+    Raises:
+        CompareError: one does.
+    """
+    if not (base.several or new.several):
+        return
+    for before, now in itertools.product(base.each, new.each):
+        if same_measurement(before, now):
+            raise CompareError(
+                "BASE and NEW must share no run where one of them is several, not "
+                f"{before.label} in BASE and {now.label} in NEW, which are one"
+            )
+
+
 def same_measurement(first: Side, second: Side) -> bool:
     """Whether two runs are one, be it as a folder and as a report of it."""
+    if first.path.resolve() == second.path.resolve():
+        return True  # a report of old tells neither of its run nor of the time
     ids, moments = ([set(side.table[name].dropna()) for side in (first, second)] for name in ("run_id", "measured_at"))
     return ids[0] == ids[1] and bool(moments[0] & moments[1])
 
