@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from profiling.compare.pooling import pool, require_apart
 from profiling.compare.run_to_run import UNKNOWN, Runs, RunToRun, run_to_run
 from profiling.compare.sides import CompareError, Side, read_side
 from profiling.compare.spreads import change_half_widths
+from profiling.compare.text import closing_lines
 from profiling.table import write_report
 
 sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
@@ -165,11 +167,28 @@ def test_with_one_run_a_side_it_is_told_that_the_spread_between_runs_is_unknown(
     assert (told["is_known"], told["run_percent"], told["row_percent"]) == (False, None, None)
 
 
+def test_what_a_comparison_tells_names_no_option_for_a_page_has_none_and_the_command_adds_its_own(
+    results: Path, tmp_path: Path
+) -> None:
+    few = planted_run(tmp_path / "few", replicates=2, noise=0.2)
+    found = compare_runs("base", few, results=results)
+    for needed in ("measure with at least 5 replicates", "a longer time budget"):
+        assert any(needed in note for note in found.notes)
+    told = [found.to_dict(), of(results, ("base", "base-2"), ("lost",)).to_dict()]
+    assert re.findall(r"--\w+", json.dumps(told)) == []
+    lines = "\n".join(closing_lines(found, 0))
+    options = {name for parameter in main.commands["compare"].params for name in parameter.opts}
+    named = set(re.findall(r"--[\w-]+", lines))
+    assert named == {"--base-also", "--new-also"} <= options
+
+
 def test_measured_once_more_what_was_the_run_is_no_regression(results: Path) -> None:
     done = compare(results, "base", "new", "--base-also", "base-2.csv", "--new-also", "new-2")
     assert done.exit_code == 0, done.output
     assert "BASE base, base-2.csv\nNEW  new, new-2\n" in done.stdout
-    assert "(2 of BASE, 2 of NEW); the intervals hold it, known from 2 runs beyond the first of a side" in done.stdout
+    assert (
+        "(2 of BASE, 2 of NEW); the intervals allow for it, known from 2 runs beyond the first of a side" in done.stdout
+    )
     one_pair = compare(results, "base", "new", "--new-also", "new-2")
     assert "with one more they would be far narrower" in one_pair.stdout
     assert one_pair.stdout.splitlines()[-1].startswith("OK, as far as one pair of runs can tell: ")

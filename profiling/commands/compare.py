@@ -78,7 +78,7 @@ def compare(
     writes it. Rows are joined by workload and contender. A verdict rests on the time relative to the reference that was
     measured in the same process, so that the machine cancels; where that is missing, on the latency.
 
-    With one run a side the spread between whole runs is unknown, and no interval holds it. Further runs of a side
+    With one run a side the spread between whole runs is unknown, and no interval allows for it. Further runs of a side
     (--base-also, --new-also) show it, and widen the intervals by it.
 
     Exit status: 1 where a row is a regression, else 0. A row is one where its time grew by more than SHARE and its

@@ -10,6 +10,7 @@ import pandas as pd
 from profiling.compare.differences import SERIOUS, Difference
 from profiling.compare.pooling import same_measurement
 from profiling.compare.sides import Side
+from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 from profiling.wording import as_percent, short_names
 
 
@@ -47,7 +48,7 @@ def machine_sentence(rows: pd.DataFrame) -> str | None:
     mean, low, high = statistics.geometric_mean(ratios), min(ratios), max(ratios)
     return (
         f"the references, torch's own layers, took {mean:.3f} times as long in NEW ({low:.3f} to {high:.3f} over "
-        f"{len(ratios)} rows): that is the machine. Relative times do not hold it"
+        f"{len(ratios)} rows): that is the machine. Relative times are free of it"
     )
 
 
@@ -67,13 +68,13 @@ def _of_rows(rows: pd.DataFrame, differences: Sequence[Difference], fail_above: 
     if num_provisional:
         notes.append(
             f"{num_provisional} of {len(judged)} rows are provisional, so their time cannot fail: measure with "
-            "--replicates 5 at least, 8 to publish"
+            f"at least {MIN_REPLICATES_FOR_VERDICT} replicates, 8 to publish"
         )
     widths = (rows["change_high_percent"] - rows["change_low_percent"])[rows["measure"].eq("relative")].dropna() / 2
     if len(widths) and float(widths.median()) > 100 * fail_above:
         notes.append(
             f"half of the intervals reach more than {float(widths.median()):.1f} % either way, so a slow-down of "
-            f"{as_percent(fail_above)} would mostly pass unseen: more replicates, a longer --time-budget or a quieter "
+            f"{as_percent(fail_above)} would mostly pass unseen: more replicates, a longer time budget or a quieter "
             "machine"
         )
     return notes

@@ -70,16 +70,16 @@ class RunToRun:
         """What is known of it, for so many runs of BASE and of NEW."""
         if sum(num_runs) == 2:
             return (
-                "unknown, with one run a side: no interval holds what whole runs differ by. Where it matters, measure "
-                "once more, and give --base-also or --new-also"
+                "unknown, with one run a side: two runs of the same layers may differ by more than these intervals "
+                "say. Where it matters, measure once more, and add that run to its side"
             )
         told = f"{num_runs[0]:,} of BASE, {num_runs[1]:,} of NEW"
         if not self.freedom:
             return f"unknown: no row was measured in every run ({told})"
         return (
             f"the mean of a run strays by {as_percent(self.of_runs)}, each row by a further {as_percent(self.of_rows)} "
-            f"({told}); the intervals hold it, known from {counted(self.freedom, 'run')} beyond the first of a side"
-            + (": with one more they would be far narrower" if self.freedom == 1 else "")
+            f"({told}); the intervals allow for it, known from {counted(self.freedom, 'run')} beyond the first of a "
+            "side" + (": with one more they would be far narrower" if self.freedom == 1 else "")
         )
 
     def to_dict(self, num_runs: tuple[int, int]) -> dict[str, Any]:

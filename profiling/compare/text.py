@@ -72,7 +72,8 @@ def closing_lines(comparison: Comparison, num_left_out: int, *, require_all: boo
     yield from (f"mean: {sentence}" for sentence in _means(comparison))
     if comparison.machine:
         yield f"machine: {comparison.machine}"
-    yield f"run to run: {comparison.run_to_run.sentence(comparison.num_runs)}"
+    further = " (--base-also RUN, --new-also RUN)" if sum(comparison.num_runs) == 2 else ""
+    yield f"run to run: {comparison.run_to_run.sentence(comparison.num_runs)}{further}"
     yield from (f"differs: {each.sentence}" for each in comparison.differences)
     yield from (f"note: {note}" for note in comparison.notes)
     yield from (f"BROKEN: {sentence}" for sentence in broken_sentences(comparison))
