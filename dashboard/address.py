@@ -184,5 +184,6 @@ RULES: dict[str, Rule] = {
     session.CROSSOVER_ONE: _contender,
     session.CROSSOVER_OTHER: _contender,
     session.CROSSOVER_AXIS: partial(_one_of, CROSSOVER_AXES),
+    **{session.crossover_end(end, axis): _SIZE for end in ("from", "to") for axis in CROSSOVER_AXES},
     session.FITS_ONE: _contender,
 }

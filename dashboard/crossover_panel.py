@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -18,6 +19,7 @@ from profiling.charts.formatting import count, day_and_time, duration, plain
 from profiling.charts.frame import CHART_CONFIG
 from profiling.charts.names import names_of
 from profiling.estimate import excess
+from profiling.laws.crossover_command import command_of
 from profiling.laws.crossover_list import answer_to, list_records, place_of
 from profiling.laws.crossover_question import BUDGET_S, CrossoverQuestion
 from profiling.laws.crossover_record import FINISHED, RUNNING, Record
@@ -26,10 +28,8 @@ from profiling.laws.next_commands import point_along, span_along
 from profiling.layers import find_layer, source_hash
 from profiling.quoted import quoted
 from profiling.runs import Run
-from profiling.workload import GridError
+from profiling.workload import MAX_SIZE, GridError
 
-# Of a size: a control of a browser takes no more.
-MOST = 2**31 - 1
 WIDTH = 150
 
 
@@ -59,9 +59,7 @@ def show(run: Run, table: pd.DataFrame, start: Start) -> None:
     search_progress.show(CROSSOVER, device)
     if question is None or asked is None:
         return
-    _show_answer(question, asked)
-    st.caption("The same at the command line:")
-    st.code(snippets.command(question.arguments), language="bash", wrap_lines=True)
+    _show_commands(question, _show_answer(question, asked))
 
 
 def _ask(run: Run, table: pd.DataFrame, start: Start) -> tuple[CrossoverQuestion | None, str]:
@@ -75,11 +73,7 @@ def _ask(run: Run, table: pd.DataFrame, start: Start) -> tuple[CrossoverQuestion
     point = point_along(table, axis)
     if point is None:
         return None, "nothing of this run is measured yet"
-    span = span_along(table, axis)
-    low, high = (
-        row.number_input(label, 1, MOST, value, key=session.crossover_end(label, run.run_id, axis), width=WIDTH)
-        for label, value in zip(("From", "To"), span, strict=True)
-    )
+    low, high = _ask_ends(row, axis, run.run_id, span_along(table, axis))
     try:
         if one == other:
             raise GridError(f"the two contenders must differ, and both are {quoted(one)}")
@@ -103,6 +97,21 @@ def _ask(run: Run, table: pd.DataFrame, start: Start) -> tuple[CrossoverQuestion
     except GridError as error:
         return question, str(error)
     return question, ""
+
+
+def _ask_ends(place: Any, axis: str, run_id: str, span: tuple[int, int]) -> tuple[int, int]:
+    """Draws between which sizes to search, in the address; at first, and beside another run, the run's own span."""
+    ends = dict(zip(("From", "To"), span, strict=True))
+    keys = {label: session.crossover_end(label, axis) for label in ends}
+    runs: dict[str, str] = st.session_state.setdefault(session.CROSSOVER_RUNS, {})
+    if runs.setdefault(axis, run_id) != run_id:  # set, not forgotten: the address still holds what was chosen there
+        st.session_state.update({keys[label]: value for label, value in ends.items()})
+        runs[axis] = run_id
+    low, high = (
+        place.number_input(label, 1, MAX_SIZE, value, key=keys[label], bind="query-params", width=WIDTH)
+        for label, value in ends.items()
+    )
+    return low, high
 
 
 def _search_question(question: CrossoverQuestion) -> SearchQuestion:
@@ -129,15 +138,15 @@ def _expected(question: CrossoverQuestion) -> str:
     )
 
 
-def _show_answer(question: CrossoverQuestion, asked: SearchQuestion) -> None:
-    """The search that goes on, as far as it has come; else the newest answer on the disk."""
+def _show_answer(question: CrossoverQuestion, asked: SearchQuestion) -> Record | None:
+    """The search that goes on, as far as it has come; else the newest answer on the disk. Returns what it shows."""
     running = search_progress.record_in_flight(asked)
     record = running if running is not None and running.is_told else answer_to(question, list_records())
     said = services.searches().answer_to(asked)
     if said is not None and said.error and not search_progress.is_going(asked):
         st.error(f"Not found: {plain(said.error)}.")
     if record is None:
-        return
+        return None
     names = names_of((record.first, record.second))
     so_far = "so far " if record.state == RUNNING else ""
     search_words.show([f"{so_far}{record.words[0]}", *record.words[1:]], names)
@@ -145,6 +154,19 @@ def _show_answer(question: CrossoverQuestion, asked: SearchQuestion) -> None:
         alt = plain(search_words.named(crossover_alt(record), names))
         st.plotly_chart(crossover_chart(record), key="chart_crossover", config=CHART_CONFIG, alt=alt)
     st.caption(_whence(record))
+    return record
+
+
+def _show_commands(question: CrossoverQuestion, shown: Record | None) -> None:
+    """What the answer that is shown was asked by, and what the button would ask, where that is something else."""
+    answered = None if shown is None else command_of(shown)
+    commands = {"The same at the command line:": question.arguments}
+    if shown is not None and answered != question.arguments:
+        commands = {} if answered is None else {"This answer at the command line:": answered}
+        commands["What is chosen now at the command line:"] = question.arguments
+    for caption, arguments in commands.items():
+        st.caption(caption)
+        st.code(snippets.command(arguments), language="bash", wrap_lines=True)
 
 
 def _whence(record: Record) -> str:

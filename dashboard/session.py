@@ -74,7 +74,7 @@ OPERATORS_MODE = "op_mode"
 OPERATORS_BIAS = "op_bias"
 OPERATORS_CAUSAL = "op_causal"
 
-# What is searched afresh, beside a run's limits. Its ends are in no address: they begin with the run's own sizes.
+# What is searched afresh, beside a run's limits.
 CROSSOVER_ONE = "cross_one"
 CROSSOVER_OTHER = "cross_other"
 CROSSOVER_AXIS = "cross_axis"
@@ -97,6 +97,7 @@ SEARCH_ERROR = "search_error"
 CHOSEN_POINT = "chosen_point"
 OPERATORS_BEGAN = "operators_began"
 RUN_ANSWER = "run_answer"
+CROSSOVER_RUNS = "cross_runs"
 DRAWN = "drawn"
 DRAWING_S = "drawing_s"
 
@@ -106,9 +107,9 @@ def sample(axis: str) -> str:
     return f"sample_{axis}"
 
 
-def crossover_end(end: str, run_id: str, axis: str) -> str:
-    """The key of the smallest or largest size of a search along an axis, beside a run; in no URL."""
-    return f"cross_{end.lower()}_{axis}_{run_id}"
+def crossover_end(end: str, axis: str) -> str:
+    """The key of the smallest (`from`) or the largest (`to`) size of a search along an axis."""
+    return f"cross_{end.lower()}_{axis}"
 
 
 def compare_anyway(base: str, new: str) -> str:

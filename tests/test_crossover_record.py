@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from made_up_runs import FakeChild
 
 from profiling.child_process import ChildStopped
+from profiling.commands.crossover import crossover
 from profiling.device_lock import DeviceBusy, DeviceLock
+from profiling.laws.crossover_command import command_of
 from profiling.laws.crossover_list import answer_to, list_records, place_of, running_search, steps_of
 from profiling.laws.crossover_question import CrossoverQuestion
 from profiling.laws.crossover_record import RECORD_FILE, Record, RecordWriter, read_record
@@ -208,6 +211,66 @@ def test_the_newest_that_came_to_its_end_answers_and_else_the_newest_that_knows_
 def test_another_question_has_another_answer(results: Path, changes: dict[str, Any]) -> None:
     record = recorded(results, "a")
     assert answer_to(dataclasses.replace(QUESTION, **changes), (record,)) is None
+
+
+@pytest.mark.usefixtures("unsynced")
+def test_a_search_between_the_very_sizes_answers_before_a_newer_one_between_others(results: Path) -> None:
+    same = recorded(results, "a", started_at="2026-01-01T00:00:00+00:00", asked={"low": 32, "high": 128})
+    other = recorded(results, "b", started_at="2026-01-02T00:00:00+00:00", asked={"low": 32, "high": 160})
+    assert answer_to(QUESTION, list_records()) == same
+    assert answer_to(dataclasses.replace(QUESTION, low=64), list_records()) == other
+    cut = dataclasses.replace(same, state="stopped")
+    assert answer_to(QUESTION, (other, cut)) == other, "one that came to its end says more"
+
+
+WORDS = CrossoverQuestion(
+    **{"first": "custom", "second": "compiled:official", "axis": "seq_len", "low": 32, "high": 224},
+    **{"workload": dataclasses.replace(WORKLOAD, mode="training", bias=True, seed=7), "reference": "official-fused"},
+    **{"heap": "as-is", "time_budget_s": 0.05, "quiet_wait_s": 0.0},
+).arguments
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        WORDS,
+        QUESTION.arguments,
+        dataclasses.replace(QUESTION, axis="batch_size", workload=dataclasses.replace(WORKLOAD, seq_len=5)).arguments,
+        dataclasses.replace(QUESTION, axis="num_heads", low=1, high=5).arguments,
+        dataclasses.replace(QUESTION, axis="num_heads", head_dim=6, low=1, high=5).arguments,
+        (*WORDS, "--step", "16", "--within", "0.25", "--replicates", "3", "--max-replicates", "7", "--budget", "90"),
+        (*WORDS, "--anyway"),
+    ],
+)
+@pytest.mark.usefixtures("unsynced", "own_signals")
+def test_a_record_tells_the_command_that_asked_it(
+    results: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def ended(*_: object, **__: object) -> None:
+        raise ChildStopped
+
+    monkeypatch.setattr("profiling.laws.crossover_run.search", ended)
+    monkeypatch.setattr("profiling.laws.crossover_run._discard_empty", lambda _: None)
+    assert CliRunner().invoke(crossover, words[1:]).exit_code == 130
+    (record,) = list_records()
+    assert command_of(record) == words
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"low": 32, "high": 64, "options": {}},
+        {**vars(PLAN), "budget_s": None, "options": 7},
+        {**vars(PLAN), "budget_s": "x", "options": {}},
+        {**vars(PLAN), "low": "32", "budget_s": None, "options": {}},
+        {**vars(PLAN), "budget_s": None, "options": {"batch_size": "x"}},
+        {**vars(PLAN), "budget_s": None, "options": {"unheard_of": 1}},
+    ],
+)
+@pytest.mark.usefixtures("unsynced")
+def test_a_record_that_does_not_say_enough_tells_no_command(results: Path, asked: dict[str, Any]) -> None:
+    assert command_of(recorded(results, "a", asked=asked)) is None
 
 
 @pytest.mark.usefixtures("unsynced")

@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 from test_crossover_record import ANSWER, recorded
 
 from dashboard import services, session
+from dashboard.address import complaints
 from dashboard.background import Slot
 from dashboard.jobs import JobError, Jobs
 from dashboard.layers import Layers
@@ -23,6 +24,8 @@ from dashboard.live_checks import LiveChecks
 from dashboard.profiles import Profiles, Question
 from dashboard.searches import MOST_ANSWERS, SearchAnswer, Searches, SearchQuestion
 from profiling.device_lock import DeviceLock
+from profiling.laws.crossover_question import BUDGET_S
+from profiling.laws.crossover_search import AXES, Plan
 from profiling.laws.next_commands import point_along, span_along
 from profiling.settings import SweepSettings
 from profiling.table import load_run
@@ -33,6 +36,11 @@ from dashboard import limits_panel, store
 from profiling.run_list import list_runs
 (run,) = list_runs().runs
 limits_panel.show(run, store.table_of(run))
+"""
+# Of several runs, the one that is chosen.
+CHOSEN = """
+import streamlit as st
+(run,) = [each for each in list_runs().runs if each.run_id == st.session_state["shown"]]
 """
 GRID = Grid(batch_size=(3, 5), seq_len=(64, 96), num_heads=(2, 4), d_model=20, device="cpu", threads=2)
 OWN = "my_attention.py:MyAttention"
@@ -259,10 +267,33 @@ def test_the_button_asks_what_the_choices_say(searches: FakeSearches, tmp_path: 
 def test_along_the_heads_only_those_that_divide_the_width_are_searched(searches: FakeSearches) -> None:
     app = tab(cross_axis="num_heads")
     assert "First 1, 2, 4, 5, each in 5 replicates" in text(app)
-    app.number_input(key=session.crossover_end("From", "r", "num_heads")).set_value(6)
-    app.number_input(key=session.crossover_end("To", "r", "num_heads")).set_value(9).run()
+    app.number_input(key=session.crossover_end("From", "num_heads")).set_value(6)
+    app.number_input(key=session.crossover_end("To", "num_heads")).set_value(9).run()
     assert "two num_heads from 6 to 9 must divide d_model 20, and none does" in text(app)
     assert app.button(key="find_crossover").disabled
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_between_which_sizes_is_searched_stands_in_the_address(searches: FakeSearches, axis: str) -> None:
+    low, high = (session.crossover_end(end, axis) for end in ("from", "to"))
+    app = tab(cross_axis=axis, **{low: "2", high: "5"})
+    assert [app.number_input(key=key).value for key in (low, high)] == [2, 5]
+    assert [app.number_input(key=key).proto.query_param_key for key in (low, high)] == [low, high]
+    assert any("--from 2 --to 5" in code.value for code in app.code)
+    assert list(complaints({low: ["0"], high: ["x"]})) == [low, high]
+
+
+def test_beside_another_run_the_sizes_are_its_own(searches: FakeSearches, results: Path) -> None:
+    make_run(results / "s", grid=dataclasses.replace(GRID, seq_len=(160, 352)))
+    choice = VIEW.replace("(run,) = list_runs().runs", CHOSEN)
+    app = AppTest.from_string(choice, default_timeout=20)
+    low, high = (session.crossover_end(end, "seq_len") for end in ("from", "to"))
+    app.query_params.update({"shown": "r", low: "40"})
+    for name, ends in (("r", (40, 192)), ("s", (80, 704)), ("r", (32, 192))):
+        app.session_state["shown"] = name
+        app.run()
+        assert not app.exception
+        assert tuple(app.number_input(key=key).value for key in (low, high)) == ends
 
 
 def test_what_cannot_be_asked_is_a_sentence(searches: FakeSearches, tmp_path: Path) -> None:
@@ -331,6 +362,31 @@ def test_the_newest_answer_on_the_disk_is_told_drawn_and_dated(searches: FakeSea
     (chart,) = [each for each in app.get("plotly_chart") if "up of custom over official" in each.proto.alt]
     assert "96: 1.30" in chart.proto.alt.replace("\\", "")
     assert "Custom is faster" not in text(tab(cross_axis="batch_size"))
+
+
+def test_beside_an_answer_stands_the_command_that_found_it(searches: FakeSearches, results: Path) -> None:
+    app = pressed(tab(), "find_crossover")
+    (question,) = searches.started
+    asked = {**vars(Plan(low=64, high=160, step=32)), "budget_s": BUDGET_S}
+    options = {
+        **{"batch_size": [5], "num_heads": [4], "d_model": 20, "device": "cpu", "threads": 2},
+        **{"time_budget_s": 0.25, "quiet_wait_s": 7.0},
+    }
+    recorded(results, "a", fixed=FIXED, asked={**asked, "options": options})
+    words, chosen = " ".join(question.arguments), "What is chosen now at the command line:"
+    app = tab()
+    assert "This answer at the command line:" in text(app)
+    commands = [code.value for code in app.code if "crossover" in code.value]
+    assert [words.replace("--from 32 --to 192", "--from 64 --to 160") in commands[0], words in commands[1]] == [
+        True
+    ] * 2
+    app = tab(cross_from_seq_len="64", cross_to_seq_len="160")
+    assert chosen not in text(app)
+    assert [code.value for code in app.code if "crossover" in code.value] == commands[:1]
+    recorded(results, "b", fixed=FIXED, asked={"low": 32, "high": 192})  # which does not say enough
+    app = tab()
+    assert [code.value for code in app.code if "crossover" in code.value] == commands[1:]
+    assert chosen in text(app)
 
 
 def test_an_answer_that_was_cut_short_or_of_another_source_says_so(searches: FakeSearches, results: Path) -> None:

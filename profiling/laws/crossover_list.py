@@ -27,15 +27,17 @@ def list_records(results: Path | None = None) -> tuple[Record, ...]:
 def answer_to(question: CrossoverQuestion, records: tuple[Record, ...]) -> Record | None:
     """The newest search that came to its end with these two, along this axis, all else equal.
 
-    Where none has, the newest that knows something; None where nothing is known.
+    One between these very sizes comes before those between others. Where none has come to its end, one that knows
+    something; None where nothing is known.
 
     Args:
         question: whose two contenders may stand in either order.
         records: the newest first.
     """
     alike = [record for record in records if record.is_told and _asks(record, question)]
-    ended = [record for record in alike if record.state == FINISHED]
-    return next(iter(ended or alike), None)
+    ended = [record for record in alike if record.state == FINISHED] or alike
+    same = [record for record in ended if _ends_of(record) == (question.low, question.high)]
+    return next(iter(same or ended), None)
 
 
 def running_search(records: tuple[Record, ...], pid: int) -> Record | None:
@@ -63,6 +65,11 @@ def place_of(contender: str) -> str:
 def _asks(record: Record, question: CrossoverQuestion) -> bool:
     pair = {place_of(question.first), place_of(question.second)}
     return record.axis == question.axis and set(record.pair) == pair and dict(record.fixed) == question.fixed
+
+
+def _ends_of(record: Record) -> tuple[object, object]:
+    """Between which sizes was searched."""
+    return record.asked.get("low"), record.asked.get("high")
 
 
 def _folders(results: Path) -> list[Path]:
