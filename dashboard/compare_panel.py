@@ -16,7 +16,6 @@ from profiling.charts.compare_text import compare_alt
 from profiling.charts.compared_rows import Drawn, choose_rows
 from profiling.charts.formatting import count, plain
 from profiling.charts.frame import CHART_CONFIG
-from profiling.charts.names import names_of
 from profiling.compare.columns import VERDICTS
 from profiling.compare.comparing import Comparison
 from profiling.compare.coverage import Geomean
@@ -49,7 +48,7 @@ def show(found: Comparison) -> None:
     show_differences(found.differences)
     _show_chart(found)
     st.markdown("##### Every row, the worst first")
-    compare_table.show(found.rows)
+    compare_table.show(found.rows, found.names)
     st.download_button(
         "Download JSON",
         data=lambda: json.dumps(finite(found.to_dict()), ensure_ascii=False, allow_nan=False),
@@ -57,7 +56,7 @@ def show(found: Comparison) -> None:
         mime="application/json",
         on_click="ignore",
         key="download_comparison",
-        help="All of it: every row with every column, as `compare --json` prints it.",
+        help="All of it: every row with every column, as `compare --json` prints it, with layers called as here.",
     )
 
 
@@ -117,12 +116,11 @@ def _show_means(found: Comparison) -> None:
     judged = found.rows[~found.rows["is_yardstick"]]
     by_contender = dict(iter(judged.groupby("contender", sort=False)))
     means = {name: list(group) for name, group in itertools.groupby(found.geomeans, key=lambda each: each.contender)}
-    names = names_of(map(str, by_contender))
     shown = list(by_contender)[:MOST_CARDS]
     for first in range(0, len(shown), CARDS_A_ROW):
         for place, name in zip(st.columns(CARDS_A_ROW, gap="small"), shown[first : first + CARDS_A_ROW], strict=False):
             with place:
-                _show_card(names[str(name)], means.get(str(name), []), by_contender[name])
+                _show_card(found.names[str(name)], means.get(str(name), []), by_contender[name])
     if len(by_contender) > MOST_CARDS:
         st.caption(f"{len(by_contender) - MOST_CARDS:,} more contenders stand in the table and the JSON.")
 
@@ -162,7 +160,7 @@ def _show_chart(found: Comparison) -> None:
         st.info("There is nothing to draw: both sides share references alone, which say what the machine did.")
         return
     chosen = st.plotly_chart(
-        compare_chart(drawn),
+        compare_chart(drawn, found.names),
         key="chart_compare",
         config=CHART_CONFIG,
         alt=compare_alt(found.rows, found.verdicts, len(found.regressions)),

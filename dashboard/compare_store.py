@@ -15,6 +15,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard.newest import FileStamp, Newest, file_stamp
+from profiling.charts.names import names_of
 from profiling.compare.comparing import Comparison, compare_sides
 from profiling.compare.sides import CompareError, Side, read_side
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, results_dir
@@ -146,7 +147,7 @@ class Comparisons:
             began = time.monotonic()
             try:
                 sides = self._side(question.base), self._side(question.new)
-                found = compare_sides(*sides, fail_above=question.fail_above, anyway=question.anyway)
+                found = compare_sides(*sides, fail_above=question.fail_above, anyway=question.anyway, naming=names_of)
             except BaseException as error:
                 asked.future.set_exception(error)  # a bug is raised where the answer is drawn
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,6 @@ from dashboard import session
 from profiling.charts.claim_text import CLAIMS
 from profiling.charts.compare_text import interval_words
 from profiling.charts.formatting import latency, memory
-from profiling.charts.names import names_of
 from profiling.charts.palette import FAILED, UNRELIABLE
 from profiling.compare.columns import VERDICTS
 from profiling.table import without_formula
@@ -32,15 +32,15 @@ HEADINGS = {
 }
 
 
-def show(rows: pd.DataFrame) -> None:
-    """Draws the rows of a comparison, as `profiling.compare.columns` has them."""
+def show(rows: pd.DataFrame, names: Mapping[str, str]) -> None:
+    """Draws the rows of a comparison, as `profiling.compare.columns` has them, with contenders by their names."""
     ordered = worst_first(rows)
     num_pages = -(-len(ordered) // PAGE_ROWS)
     page = 1
     if num_pages > 1:
         page = int(st.number_input(f"Page, of {num_pages:,}", 1, num_pages, key=session.COMPARE_PAGE, width=140))
     part = ordered.iloc[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
-    shown = cells_of(part, names_of(rows["contender"].unique()))
+    shown = cells_of(part, names)
     st.dataframe(
         shown.style.apply(lambda _: _colors(part), subset=["verdict"]),
         hide_index=True,
@@ -69,14 +69,14 @@ def worst_first(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[keys.sort_values(by, kind="stable").index]
 
 
-def cells_of(rows: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
+def cells_of(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
     """The rows as they are shown: numbers that can be sorted for the change, texts for all else."""
     cells = rows.astype(object).where(rows.notna(), None)
     told = [_cells(row, names) for row in cells.to_dict("records")]
     return pd.DataFrame(told, index=rows.index, columns=list(HEADINGS))
 
 
-def _cells(row: dict[Any, Any], names: dict[str, str]) -> dict[str, Any]:
+def _cells(row: dict[Any, Any], names: Mapping[str, str]) -> dict[str, Any]:
     is_yardstick = row["is_yardstick"]
     change = row["change_percent"]
     if is_yardstick and row["latency_ratio"] is not None:

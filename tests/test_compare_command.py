@@ -144,7 +144,7 @@ def test_of_many_rows_the_worst_are_shown_and_the_others_counted(tmp_path: Path)
     found = compare_runs(*wide_pair(tmp_path, MAX_ROWS + 3))
     rows = worst_first(found)
     assert rows[0]["seq_len"] == 11 + MAX_ROWS + 2
-    assert table_of(rows[:MAX_ROWS]).row_count == MAX_ROWS
+    assert table_of(rows[:MAX_ROWS], found.names).row_count == MAX_ROWS
     lines = list(closing_lines(found, len(rows) - MAX_ROWS))
     assert lines[0] == "... and 3 more rows, none of them worse: --json has all"
     assert lines[-1] == f"REGRESSION in 1 of {MAX_ROWS + 3} rows"

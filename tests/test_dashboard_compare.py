@@ -1,6 +1,7 @@
 """The page's comparison of two runs, and its chart."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -21,6 +22,7 @@ from profiling.compare.text import worst_first
 from profiling.run_list import list_runs
 from profiling.run_notes import name_run
 from profiling.runs import MEASUREMENTS_FILE, Progress, read_run
+from profiling.settings import SweepSettings
 from profiling.table import write_report
 from profiling.workload import Grid
 
@@ -361,6 +363,41 @@ def test_what_is_broken_or_missing_is_told_with_the_answer(results):
     told = answer.value.replace("\\", "")
     assert "Broken: custom worked in BASE at 1 shape and no longer does: lost: crashed in NEW." in told
     assert "custom: 1 of 2 shapes of BASE not asked for in NEW." in told
+
+
+def test_a_layer_has_one_name_wherever_the_page_tells_of_it(results):
+    right, left = (f"{Path(__file__).with_name('own_layers.py')}:{name}" for name in ("Right", "Exits"))
+    settings = SweepSettings(contenders=(right, left), time_budget_s=0.02)
+
+    def row(name, point, **changes):
+        return make_row("custom", point=point, **changes) | {"contender": name}
+
+    def lost(name):
+        return lost_row("custom", "crashed", "signal 11") | {"contender": name}
+
+    both = [row(name, point) for name in (right, left) for point in (1, 2)]
+    official = [make_row("official", point=point) for point in (1, 2)]
+    write_run(results / BASE, [*both, *official], settings=settings)
+    edited = row(right, 2, source_hash="another")
+    write_run(results / NEW, [lost(right), edited, lost(left), *official], settings=settings)
+    app = opened(base=BASE, new=NEW)
+    told = text(app)
+    for sentence in (
+        "Broken: Right worked in BASE at 1 shape and no longer does: lost: crashed in NEW.",
+        "Exits: 1 of 2 shapes of BASE asked for in NEW and not measured: NEW is finished.",
+        "Coverage: Right: 1 of 2 shapes compared; 1: crashed in NEW.",
+        "Note: not of the same source in BASE and NEW: Right.",
+        "**Right**",
+    ):
+        assert sentence in told
+    assert set(app.dataframe[0].value["contender"]) == {"Right", "Exits", "official"}
+    assert "own_layers.py" not in told + app.get("plotly_chart")[0].proto.spec
+
+
+def test_the_chart_calls_layers_as_it_is_told_to(found):
+    names = {name: f"layers/{name}" for name in found.names}
+    (custom,) = [trace for trace in compare_chart(choose_rows(found.rows), names).data if trace.name == "layers/custom"]
+    assert "layers/custom" in custom.text[0]
 
 
 def test_a_bug_in_a_comparison_is_raised_where_its_answer_is_asked_for(slower, results, monkeypatch):

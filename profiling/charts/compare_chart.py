@@ -51,13 +51,14 @@ class Mark:
     row: Mapping[str, Any]
 
 
-def compare_chart(drawn: Drawn) -> go.Figure:
+def compare_chart(drawn: Drawn, called: Mapping[str, str] | None = None) -> go.Figure:
     """Draws the change of time in per cent with its interval, a line a shape, above 0 to the right: slower.
 
     Full marks claim a difference, hollow ones none; grey ones do not count, since a check fails.
 
     Args:
         drawn: as `profiling.charts.compared_rows.choose_rows` gives it.
+        called: contender → its name, as where else it is told of; as short as those that are drawn allow where None.
     """
     cells = drawn.rows[list(READ)].astype(object)
     rows = [
@@ -65,6 +66,7 @@ def compare_chart(drawn: Drawn) -> go.Figure:
         for row in cells.where(drawn.rows[list(READ)].notna(), None).to_dict("records")
     ]
     names = names_of(row["contender"] for row in rows)
+    names = {contender: (called or names)[contender] for contender in names}
     lines = list(dict.fromkeys(_shape(row) for row in rows))
     marks = {contender: _marks(rows, lines, contender, list(names)) for contender in names}
     figure = go.Figure()

@@ -124,7 +124,7 @@ def _print(found: Comparison, *, require_all: bool) -> None:
     rows = worst_first(found)
     click.echo(f"BASE {found.base.title}\nNEW  {found.new.title}")
     width = None if sys.stdout.isatty() else WIDTH
-    Console(file=sys.stdout, width=width, highlight=False).print(table_of(rows[:MAX_ROWS]))
+    Console(file=sys.stdout, width=width, highlight=False).print(table_of(rows[:MAX_ROWS], found.names))
     *lines, answer = closing_lines(found, len(rows[MAX_ROWS:]), require_all=require_all)
     click.echo("\n".join(lines))
     click.secho(answer, fg="red" if found.is_failure(require_all=require_all) else "green", bold=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ from profiling.compare.run_to_run import RunToRun
 from profiling.compare.sides import CompareError, Side, read_side
 from profiling.quoted import quoted
 from profiling.wording import short_names
+
+# Of contenders, what each is called.
+Naming = Callable[[Sequence[str]], Mapping[str, str]]
 
 FAIL_ABOVE = 0.05
 # Beyond ten times as slow nobody means a threshold.
@@ -47,6 +50,7 @@ class Comparison:
     Attributes:
         base: BASE.
         new: NEW.
+        names: what each contender of either side is called in all sentences.
         fail_above: the share above which a change that is beyond noise counts as a regression.
         rows: one per workload × contender that both hold: `profiling.compare.columns.COMPARED_COLUMNS`.
         differences: the fields of the environment and the settings that differ, the serious ones first.
@@ -61,6 +65,7 @@ class Comparison:
 
     base: Side
     new: Side
+    names: Mapping[str, str]
     fail_above: float
     rows: pd.DataFrame
     differences: tuple[Difference, ...]
@@ -170,9 +175,15 @@ def compare_runs(
 
 
 def compare_sides(
-    base: Side, new: Side, *, contenders: Sequence[str] = (), fail_above: float = FAIL_ABOVE, anyway: bool = False
+    base: Side,
+    new: Side,
+    *,
+    contenders: Sequence[str] = (),
+    fail_above: float = FAIL_ABOVE,
+    anyway: bool = False,
+    naming: Naming = short_names,
 ) -> Comparison:
-    """The same for two sides that have been read."""
+    """The same for two sides that have been read, with contenders called as `naming` says."""
     require_apart(base, new)
     differences = find_differences(base, new)
     if not anyway and any(each.is_serious for each in differences):
@@ -183,22 +194,24 @@ def compare_sides(
     if rows.empty:
         raise CompareError(f"nothing to compare: {base.label} and {new.label} have no workload and contender in common")
     kept = [side if wanted is None else _of(side, wanted) for side in (base, new)]
-    covered = coverage(kept[0], kept[1], rows)
+    names = naming(_contenders(base, new))
+    covered = coverage(kept[0], kept[1], rows, names)
     is_compared = rows["status_base"].eq("ok") & rows["status_new"].eq("ok")
     if not (is_compared | rows["is_regression"]).any():
         raise CompareError(f"nothing to compare: no row was measured on both sides: {'; '.join(covered)}")
     return Comparison(
         base=base,
         new=new,
+        names=names,
         fail_above=fail_above,
         rows=rows,
         differences=differences,
         coverage=covered,
-        missing=find_missing(kept[0], kept[1]),
+        missing=find_missing(kept[0], kept[1], names),
         run_to_run=spread,
         geomeans=geomeans(rows),
         machine=machine_sentence(whole),
-        notes=notes_on(base, new, rows, differences, fail_above),
+        notes=notes_on(base, new, rows, differences, fail_above, names),
         problems=(
             *(f"BASE: {problem}" for problem in base.problems),
             *(f"NEW: {problem}" for problem in new.problems),
@@ -223,12 +236,16 @@ def _wanted(base: Side, new: Side, contenders: Sequence[str]) -> set[str] | None
     """The contenders asked for, by name or by the end of it that tells it from others; None for all."""
     if not contenders:
         return None
-    known = list(dict.fromkeys([*base.table["contender"].tolist(), *new.table["contender"].tolist()]))
+    known = _contenders(base, new)
     ends = {end: name for name, end in short_names(known).items()} | {name: name for name in known}
     for name in contenders:
         if name not in ends:
             raise CompareError(f"contender must be one of {', '.join(known)}, not {quoted(name)}")
     return {ends[name] for name in contenders}
+
+
+def _contenders(base: Side, new: Side) -> list[str]:
+    return list(dict.fromkeys([*base.table["contender"].tolist(), *new.table["contender"].tolist()]))
 
 
 def _of(side: Side, contenders: set[str]) -> Side:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 
 import pandas as pd
 
 from profiling.compare.sides import SAME_WORK, Side
-from profiling.wording import counted, measured_words, short_names
+from profiling.wording import counted, measured_words
 
 WORK = [name for name in SAME_WORK if name != "contender"]
 
@@ -54,14 +55,13 @@ def geomeans(rows: pd.DataFrame) -> tuple[Geomean, ...]:
     return tuple(found)
 
 
-def coverage(base: Side, new: Side, rows: pd.DataFrame) -> tuple[str, ...]:
+def coverage(base: Side, new: Side, rows: pd.DataFrame, names: Mapping[str, str]) -> tuple[str, ...]:
     """What was compared, what not and why, in sentences, contenders of which the same is to be told together."""
     told: dict[str, list[str]] = {}
     for contender, group in rows.groupby("contender", sort=False):
         told.setdefault(_of_contender(group), []).append(str(contender))
-    short = short_names([name for names in told.values() for name in names])
-    said = [f"{', '.join(short[name] for name in names)}: {sentence}" for sentence, names in told.items()]
-    return (*said, *_only_on_a_side(base, new), *_unfinished(base, new))
+    said = [f"{', '.join(names[name] for name in alike)}: {sentence}" for sentence, alike in told.items()]
+    return (*said, *_only_on_a_side(base, new, names), *_unfinished(base, new))
 
 
 def _of_contender(rows: pd.DataFrame) -> str:
@@ -82,24 +82,24 @@ def _lost(base: str, new: str) -> str | None:
     return " and ".join(f"{status} in {side}" for side, status in (("BASE", base), ("NEW", new)) if status != "ok")
 
 
-def _only_on_a_side(base: Side, new: Side) -> list[str]:
+def _only_on_a_side(base: Side, new: Side, names: Mapping[str, str]) -> list[str]:
     said = []
     for name, columns in (("shape", WORK), ("contender", ["contender"])):
         in_base, in_new = (set(map(tuple, side.table[columns].astype(str).to_numpy())) for side in (base, new))
         alone = [("BASE", in_base - in_new), ("NEW", in_new - in_base)]
         parts = [
-            f"{len(only) if place else counted(len(only), name)} only in {side}{_named(name, only)}"
+            f"{len(only) if place else counted(len(only), name)} only in {side}{_named(name, only, names)}"
             for place, (side, only) in enumerate(each for each in alone if each[1])
         ]
         said += [", ".join(parts)] if parts else []
     return said
 
 
-def _named(what: str, only: set[tuple[str, ...]]) -> str:
+def _named(what: str, only: set[tuple[str, ...]], names: Mapping[str, str]) -> str:
     if what == "shape":
         return ""
-    names = sorted(name for (name,) in only)
-    return f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
+    told = sorted(names[name] for (name,) in only)
+    return f" ({', '.join(told[:3])}{', …' if len(told) > 3 else ''})"
 
 
 def _unfinished(base: Side, new: Side) -> list[str]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from profiling.compare.sides import SAME_WORK, Side
 from profiling.runs import Run
-from profiling.wording import counted, short_names
+from profiling.wording import counted
 
 _AXES = ("batch_size", "seq_len", "num_heads", "dtype", "mode", "bias", "causal")
 
@@ -20,7 +20,7 @@ class Missing:
     """A contender of which NEW lacks shapes that BASE measured.
 
     Attributes:
-        contender: the layer, by name.
+        contender: the layer, as it is called in sentences.
         num_shapes: how many shapes are lacking.
         num_measured: how many BASE measured.
         was_asked_for: whether NEW was to measure them; None where NEW is a report, which does not tell.
@@ -55,7 +55,7 @@ class Missing:
         return f"{self.contender}: {self.num_shapes:,} of {counted(self.num_measured, 'shape')} of BASE {self.why}"
 
 
-def find_missing(base: Side, new: Side) -> tuple[Missing, ...]:
+def find_missing(base: Side, new: Side, names: Mapping[str, str]) -> tuple[Missing, ...]:
     """What BASE measured of a contender and NEW holds no row of, a reference's own rows apart: it is the yardstick."""
     measured = base.table[base.table["status"].eq("ok") & base.table["reference"].notna()]
     keys = list(SAME_WORK)
@@ -63,7 +63,6 @@ def find_missing(base: Side, new: Side) -> tuple[Missing, ...]:
     lacking = measured[known["found"].eq("left_only").to_numpy()]
     if lacking.empty:
         return ()
-    short = short_names(measured["contender"].unique().tolist())
     runs = [side.run for side in new.each if side.run is not None]
     asked = pd.Series([_asking(row, runs) for row in lacking.to_dict("records")], index=lacking.index, dtype=object)
     found = []
@@ -72,7 +71,7 @@ def find_missing(base: Side, new: Side) -> tuple[Missing, ...]:
         number = int(measured["contender"].eq(str(contender)).sum())
         found.append(
             Missing(
-                contender=short[str(contender)],
+                contender=names[str(contender)],
                 num_shapes=len(group),
                 num_measured=number,
                 was_asked_for=was_asked_for,

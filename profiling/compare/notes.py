@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -11,21 +11,26 @@ from profiling.compare.differences import SERIOUS, Difference
 from profiling.compare.pooling import same_measurement
 from profiling.compare.sides import Side
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
-from profiling.wording import as_percent, short_names
+from profiling.wording import as_percent
 
 
 def notes_on(
-    base: Side, new: Side, rows: pd.DataFrame, differences: Sequence[Difference], fail_above: float
+    base: Side,
+    new: Side,
+    rows: pd.DataFrame,
+    differences: Sequence[Difference],
+    fail_above: float,
+    names: Mapping[str, str],
 ) -> tuple[str, ...]:
     """What to know of the sides, of their differences and of the rows, as `profiling.compare.columns` has them."""
-    return (*_same_run(base, new), *_edited(base, new), *_of_rows(rows, differences, fail_above))
+    return (*_same_run(base, new), *_edited(base, new, names), *_of_rows(rows, differences, fail_above, names))
 
 
 def _same_run(base: Side, new: Side) -> list[str]:
     return ["BASE and NEW are the same run"] * same_measurement(base, new)
 
 
-def _edited(base: Side, new: Side) -> list[str]:
+def _edited(base: Side, new: Side, names: Mapping[str, str]) -> list[str]:
     """Runs of one side between which a layer was edited: their spread is that of two layers."""
     said = []
     for name, side in (("BASE", base), ("NEW", new)):
@@ -34,8 +39,8 @@ def _edited(base: Side, new: Side) -> list[str]:
         mixed = numbers[numbers > 1].index.tolist()
         if side.several and mixed:
             said.append(
-                f"not of the same source in all runs of {name}: {', '.join(short_names(mixed).values())}. They are no "
-                "runs of one layer"
+                f"not of the same source in all runs of {name}: {', '.join(names[each] for each in mixed)}. They are "
+                "no runs of one layer"
             )
     return said
 
@@ -52,7 +57,9 @@ def machine_sentence(rows: pd.DataFrame) -> str | None:
     )
 
 
-def _of_rows(rows: pd.DataFrame, differences: Sequence[Difference], fail_above: float) -> list[str]:
+def _of_rows(
+    rows: pd.DataFrame, differences: Sequence[Difference], fail_above: float, names: Mapping[str, str]
+) -> list[str]:
     notes = []
     if any(each.is_serious for each in differences):
         fields = ", ".join(each.field for each in differences if each.is_serious)
@@ -62,7 +69,7 @@ def _of_rows(rows: pd.DataFrame, differences: Sequence[Difference], fail_above: 
         notes.append(f"one side does not tell its {', '.join(untold)}: whether that is the same nobody knows")
     edited = rows.loc[rows["source_changed"].fillna(False), "contender"].unique().tolist()
     if edited:
-        notes.append(f"not of the same source in BASE and NEW: {', '.join(short_names(edited).values())}")
+        notes.append(f"not of the same source in BASE and NEW: {', '.join(names[each] for each in edited)}")
     judged = rows[~rows["is_yardstick"]]
     num_provisional = int(judged["verdict"].eq("provisional").sum())
     if num_provisional:

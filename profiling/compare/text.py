@@ -13,7 +13,7 @@ from profiling.compare.columns import VERDICTS
 from profiling.compare.comparing import Comparison
 from profiling.compare.missing import Missing
 from profiling.units import format_mib, format_time
-from profiling.wording import as_percent, counted, cut_middle, one_line, short_names, workload_words
+from profiling.wording import as_percent, counted, cut_middle, one_line, workload_words
 
 MAX_ROWS = 20
 NAME_WIDTH = 28
@@ -43,8 +43,8 @@ def worst_first(comparison: Comparison) -> list[dict[str, Any]]:
     return sorted(rows, key=order)
 
 
-def table_of(rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
+def table_of(rows: Sequence[Row], names: Mapping[str, str]) -> Table:
+    """The rows as a table, with contenders by their names."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("workload", "contender"):
         table.add_column(heading, overflow="fold")
@@ -53,7 +53,6 @@ def table_of(rows: Sequence[Row]) -> Table:
     for heading in ("time", "memory"):
         table.add_column(heading, no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    names = short_names([row["contender"] for row in rows])
     for row in rows:
         # As Text: a name may hold brackets, which rich takes for markup.
         cells = [workload_words(row), cut_middle(names[row["contender"]], NAME_WIDTH)]
@@ -105,11 +104,11 @@ def answer_of(comparison: Comparison, *, require_all: bool = False) -> str:
 
 def broken_sentences(comparison: Comparison) -> Iterator[str]:
     """What worked in BASE and no longer does in NEW, contender by contender."""
-    names = short_names(comparison.rows["contender"].tolist())
     for contender, group in comparison.broken.groupby("contender", sort=False):
         whys = list(dict.fromkeys(why for text in group["regression"] for why in text.split("; ") if _is_break(why)))
         told = f"{'; '.join(whys[:3])}{'; …' if len(whys) > 3 else ''}"
-        yield f"{names[str(contender)]} worked in BASE at {counted(len(group), 'shape')} and no longer does: {told}"
+        name, shapes = comparison.names[str(contender)], counted(len(group), "shape")
+        yield f"{name} worked in BASE at {shapes} and no longer does: {told}"
 
 
 def _is_break(why: str) -> bool:
@@ -127,12 +126,11 @@ def _missing_mark(missing: Missing) -> str:
 
 
 def _means(comparison: Comparison) -> Iterator[str]:
-    names = short_names([each.contender for each in comparison.geomeans])
     for contender, group in itertools.groupby(comparison.geomeans, key=lambda each: each.contender):
         told = [
             f"{each.measure} {100 * (each.ratio - 1):+.1f} % over {counted(each.num_shapes, 'shape')}" for each in group
         ]
-        yield f"{names[contender]}: {', '.join(told)}"
+        yield f"{comparison.names[contender]}: {', '.join(told)}"
 
 
 def _verdict(row: Row) -> Text:
