@@ -28,6 +28,13 @@ def exit_with(message: str, status: int) -> NoReturn:
     sys.exit(status)
 
 
+def status_of(error: Exception) -> int:
+    """How a command ends whose work could not be done: a run that there is not is a wrong argument."""
+    from profiling.runs import NoRunError
+
+    return EXIT_BAD_INPUT if isinstance(error, NoRunError) else EXIT_FAILED
+
+
 @contextlib.contextmanager
 def sentences_of_measuring(stop: StopSwitch) -> Iterator[None]:
     """Ends the program with a sentence where what is measured inside cannot be, or was stopped before it began."""
@@ -41,7 +48,7 @@ def sentences_of_measuring(stop: StopSwitch) -> Iterator[None]:
     except GridError as error:
         exit_with(str(error), EXIT_BAD_INPUT)
     except (RunError, DeviceBusy, MeasuringError) as error:
-        exit_with(str(error), EXIT_FAILED)
+        exit_with(str(error), status_of(error))
     except ChildStopped:
         exit_with(f"{stop.reason} before anything was measured", EXIT_STOPPED)
 

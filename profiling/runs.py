@@ -47,6 +47,10 @@ class RunError(Exception):
     """A run folder that cannot be read, written or resumed; the message says which and why."""
 
 
+class NoRunError(RunError):
+    """What was named is no run, or is more than one."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Progress:
     """How far a sweep has come. A step is one workload of one replicate; `label` names the one in flight."""
@@ -136,7 +140,7 @@ def read_run_file(path: Path) -> Run:
     try:
         values = json.loads(_text_of(path))
     except FileNotFoundError:
-        raise RunError(f"{path.parent} holds no run: there is no {path.name} in it") from None
+        raise NoRunError(f"{path.parent} holds no run: there is no {path.name} in it") from None
     except (OSError, ValueError, RecursionError) as error:  # unreadable, no text, no JSON, or JSON beyond all measure
         raise RunError(f"{path} cannot be read: {error}") from error
     version = values.get("schema_version") if isinstance(values, dict) else None
@@ -208,7 +212,7 @@ def find_run_folder(run_id: str, results: Path | None = None) -> Path:
     """The folder of a run inside `results`, or inside `results_dir()`, by its id or by the name it was given.
 
     Raises:
-        RunError: there is no such folder, or more than one run has that name.
+        NoRunError: there is no such folder, or more than one run has that name.
     """
     results = results or results_dir()
     # Not Path.is_dir, which raises where a folder above must not be looked into.
@@ -216,7 +220,7 @@ def find_run_folder(run_id: str, results: Path | None = None) -> Path:
         run_id = _id_of_name(run_id, results)
     folder = results / run_id
     if not os.path.isdir(folder) or folder.resolve().parent != results.resolve():
-        raise RunError(f"there is no run {run_id} in {results}")
+        raise NoRunError(f"there is no run {run_id} in {results}")
     return folder
 
 
@@ -224,13 +228,13 @@ def run_folder(given: str | Path, results: Path | None = None) -> Path:
     """The folder of a run as a person names one: that folder, or the id or the name of one inside `results`.
 
     Raises:
-        RunError: there is none, or more than one.
+        NoRunError: there is none, or more than one.
     """
     # Not Path.is_dir, which raises where a name is too long, or a folder above must not be looked into.
     if os.path.isdir(given):
         return Path(given)
     if os.sep in str(given):
-        raise RunError(f"there is no folder {given}")
+        raise NoRunError(f"there is no folder {given}")
     return find_run_folder(str(given), results)
 
 
@@ -238,9 +242,9 @@ def _id_of_name(name: str, results: Path) -> str:
     """The id of the run that is called so; the text itself where there is none and it can be an id."""
     ids = [folder.name for folder in folders_named(name, results) if RUN_ID_PATTERN.fullmatch(folder.name)]
     if len(ids) > 1:
-        raise RunError(f"{len(ids)} runs are called {quoted(name)}: give the id of one, such as {ids[0]} or {ids[1]}")
+        raise NoRunError(f"{len(ids)} runs are called {quoted(name)}: give the id of one, such as {ids[0]} or {ids[1]}")
     if not ids and not RUN_ID_PATTERN.fullmatch(name):
-        raise RunError(
+        raise NoRunError(
             f"run id must consist of letters, digits, - and _, not {quoted(name)}, and no run has that for a name"
         )
     return ids[0] if ids else name

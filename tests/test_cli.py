@@ -405,9 +405,9 @@ def test_a_check_computes_with_the_threads_asked_for(
 
 def test_export_of_what_is_no_run_is_told(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["export", str(tmp_path)])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "holds no run" in done.stderr
-    assert CliRunner().invoke(main, ["export", "../../etc"]).exit_code == 1
+    assert CliRunner().invoke(main, ["export", "../../etc"]).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -463,7 +463,7 @@ def test_an_answer_that_cannot_be_written_ends_with_a_sentence_and_a_status_that
 
 def test_export_of_what_is_not_there_or_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["export", "no/such"])
-    assert (told.exit_code, told.stderr) == (1, "error: there is no folder no/such\n")
+    assert (told.exit_code, told.stderr) == (2, "error: there is no folder no/such\n")
     (tmp_path / "report.csv").mkdir()
     for name in ("run.json", "measurements.csv"):
         (tmp_path / name).write_bytes((ROOT / "results" / "example" / name).read_bytes())

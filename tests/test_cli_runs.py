@@ -77,12 +77,12 @@ def test_no_runs_yet_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "why"),
     [
-        (("name", "none", "mine"), 1, "there is no run none"),
+        (("name", "none", "mine"), 2, "there is no run none"),
         (("name", "older", "a/b"), 2, "name must be one line"),
         (("name", "older", "newer"), 2, "name must be that of one run alone"),
         (("note", "older", "\x1b"), 2, "note must be a text without control characters"),
-        (("delete", "../older", "--yes"), 1, "run id must consist of letters"),
-        (("delete", "none", "--yes"), 1, "there is no run none"),
+        (("delete", "../older", "--yes"), 2, "run id must consist of letters"),
+        (("delete", "none", "--yes"), 2, "there is no run none"),
         (("delete",), 2, "Missing argument 'RUN'"),
     ],
 )

@@ -310,7 +310,7 @@ def test_the_command_tells_the_longest_sequence_for_people_and_machines() -> Non
         (["--memory", "600", "--anyway"], 2, "memory must be left out with anyway"),
         (["--to", "8"], 2, "from a smaller size to a larger, not from 128 to 8"),
         (["--num-heads", "5"], 2, "d_model 6 is not divisible by num_heads 5"),
-        (["--run", "no-such-run"], 1, "there is no run no-such-run"),
+        (["--run", "no-such-run"], 2, "there is no run no-such-run"),
         (["--budget", "-1"], 2, "budget must be a number of seconds above 0"),
     ],
 )
@@ -320,6 +320,20 @@ def test_what_cannot_be_asked_is_told_in_one_sentence_and_one_object(
     done = CliRunner().invoke(main, [*COMMAND, *changes, "--json"])
     assert done.exit_code == status, done.output
     assert words in json.loads(done.stdout)["error"]
+
+
+@pytest.mark.usefixtures("own_signals", "trying")
+def test_how_slow_a_compiled_search_is_stands_before_its_first_length() -> None:
+    told = CliRunner().invoke(main, ["fits", "compiled:custom", *COMMAND[2:], "--to", "256", "--json"])
+    first, *rest = told.stderr.splitlines()
+    assert "each length is compiled anew" in first
+    assert "tens of seconds to minutes each" in first
+    assert rest[0].startswith("256 ran")
+    assert json.loads(told.stdout)["fits"] == 256
+    plain = CliRunner().invoke(main, [*COMMAND, "--to", "256"])
+    assert "compiled" not in plain.stderr
+    told_by_help = " ".join(CliRunner().invoke(main, ["fits", "--help"]).stdout.split())
+    assert "tens of seconds to minutes for each" in told_by_help
 
 
 # -- a compiled layer -------------------------------------------------------------------------------------------------

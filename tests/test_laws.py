@@ -237,7 +237,7 @@ def test_the_command_tells_laws_and_limits_for_people_and_machines(tmp_path: Pat
 
 def test_where_there_is_no_run_the_command_says_so_in_one_object(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["laws", str(tmp_path / "none"), "--json"])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "there is no folder" in json.loads(done.stdout)["error"]
     wrong = CliRunner().invoke(main, ["laws", "--nonsense", "--json"])
     assert wrong.exit_code == 2

@@ -285,7 +285,7 @@ def test_a_run_that_is_not_there_and_a_place_that_cannot_be_written_are_told_in_
     run_folder: Path, tmp_path: Path
 ) -> None:
     done = CliRunner().invoke(main, ["report", str(tmp_path / "nowhere")])
-    assert (done.exit_code, done.stderr) == (1, f"error: there is no folder {tmp_path / 'nowhere'}\n")
+    assert (done.exit_code, done.stderr) == (2, f"error: there is no folder {tmp_path / 'nowhere'}\n")
     done = CliRunner().invoke(main, ["report", str(run_folder), "--out", str(tmp_path / "no" / "report.html")])
     assert done.exit_code == 1
     assert re.fullmatch(r"error: .*report\.html cannot be written: .*\n", done.stderr)

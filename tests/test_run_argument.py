@@ -35,7 +35,7 @@ def test_what_is_no_run_is_told_alike_by_each_command(
 ) -> None:
     monkeypatch.setenv("MHA_BENCH_RESULTS", str(tmp_path))
     done = CliRunner().invoke(main, [given if word == "RUN" else word for word in COMMANDS[command]])
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     assert done.stderr.startswith(f"error: {why}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from profiling.commands.named_files import FileName
-from profiling.exits import EXIT_FAILED, exit_with
+from profiling.exits import exit_with, status_of
 
 
 @click.command()
@@ -22,7 +22,7 @@ def export(run: Path, out: Path | None) -> None:
         report, problems = write_table(run_folder(run), out)
     except RunError as error:
         is_full = out is None and "cannot be written" in str(error)
-        exit_with(f"{error}; --out PATH writes the table elsewhere" if is_full else str(error), EXIT_FAILED)
+        exit_with(f"{error}; --out PATH writes the table elsewhere" if is_full else str(error), status_of(error))
     for problem in problems:
         click.echo(f"warning: {problem}", err=True)
     click.echo(report)

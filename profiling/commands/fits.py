@@ -10,7 +10,7 @@ import click
 from profiling.commands.json_answer import JsonCommand, end_with, print_json
 from profiling.commands.waiting import tell_waiting
 from profiling.commands.workload_options import parse_workload_options, workload_options
-from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED
+from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_STOPPED, status_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,9 +49,10 @@ def fits(contender: str, as_json: bool, stop_on_eof: bool, **texts: Any) -> None
     CONTENDER is named as in a sweep. It goes upwards from a safe length, or starts where a run's law says. What is
     limited is the process, not the call: torch, the layer, its input and the call together may hold 90 % of the memory
     that is free (a container's limit included) and are refused more, so that nothing else suffers. On an accelerator
-    with memory of its own it is that which is limited. A compiled layer is compiled anew for each length; the limit
-    does not hold for the compiler while it works, but for what it leaves. Exit status: 0 told; 1 no length was seen to
-    fit; 2 a wrong option; 130 stopped.
+    with memory of its own it is that which is limited. A compiled layer is compiled anew for each length, in a process
+    that first makes its compiler ready, which takes some tens of seconds to minutes for each; the limit does not hold
+    for the compiler while it works, but for what it leaves. Exit status: 0 told; 1 no length was seen to fit; 2 a wrong
+    option; 130 stopped.
     """
     from profiling.child_process import ChildStopped, MeasuringError
     from profiling.device_lock import DeviceBusy
@@ -69,7 +70,7 @@ def fits(contender: str, as_json: bool, stop_on_eof: bool, **texts: Any) -> None
     except GridError as error:
         end_with(str(error), EXIT_BAD_INPUT, as_json=as_json)
     except (RunError, DeviceBusy, MeasuringError) as error:
-        end_with(str(error), EXIT_FAILED, as_json=as_json)
+        end_with(str(error), status_of(error), as_json=as_json)
     except ChildStopped:
         end_with(f"{stop.reason} before anything was tried", EXIT_STOPPED, as_json=as_json)
     if as_json:
@@ -83,7 +84,7 @@ def fits(contender: str, as_json: bool, stop_on_eof: bool, **texts: Any) -> None
 
 def _search(contender: str, texts: dict[str, Any], stop: StopSwitch) -> LargestFit:
     from profiling.laws.fit_trying import ChildTrier
-    from profiling.laws.fit_words import tried_words
+    from profiling.laws.fit_words import pace_words, tried_words
     from profiling.laws.largest_fit import find_largest
     from profiling.parsing import parse_mib, parse_seconds
     from profiling.runs import run_folder
@@ -108,6 +109,8 @@ def _search(contender: str, texts: dict[str, Any], stop: StopSwitch) -> LargestF
     how["memory_mib"] = None if memory is None else parse_mib("memory", memory)
     with ChildTrier(contender, grid, limit_s=limit_s, stop=stop, on_wait=tell_waiting, **how) as attempt:
         predicted, source = _predicted(contender, attempt, folder)
+        if pace := pace_words(contender):
+            click.echo(pace, err=True)
         return find_largest(
             contender,
             attempt.workload,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiling.commands.json_answer import JsonCommand, end_with, print_json
-from profiling.exits import EXIT_FAILED
+from profiling.exits import status_of
 
 if TYPE_CHECKING:
     from profiling.laws.growth import Law
@@ -25,7 +25,7 @@ MOST_ROWS = 4_000
 def laws(run: Path, as_json: bool) -> None:
     """Tell how a run's times and memory grow, and how near it comes to what the machine can do.
 
-    RUN is a run's folder, or the name of one under results/. Exit status: 0 told, 1 no such run. What cannot be told is
+    RUN is a run's folder, or the name of one under results/. Exit status: 0 told, 2 no such run. What cannot be told is
     said with its reason.
     """
     from profiling.laws.growth import laws_of
@@ -38,7 +38,7 @@ def laws(run: Path, as_json: bool) -> None:
         table, problems = load_table(run_folder(run))
         replicates = load_measurements(run_folder(run))
     except RunError as error:
-        end_with(str(error), EXIT_FAILED, as_json=as_json)
+        end_with(str(error), status_of(error), as_json=as_json)
     is_large = len(table) > MOST_ROWS
     found = telling_laws(table, replicates) if is_large else laws_of(table, replicates=replicates)
     limits = limits_of(table)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from profiling.commands.named_files import FileName
-from profiling.exits import EXIT_FAILED, exit_with
+from profiling.exits import exit_with, status_of
 
 
 @click.command()
@@ -20,7 +20,7 @@ def report(run: Path, out: Path | None, markdown: Path | None) -> None:
     """Write a run as one HTML file that opens offline, or as a summary in Markdown.
 
     RUN is a run's folder, or the name of one under results/. With --markdown alone only the summary is written. Exit
-    status: 0 written, 1 no such run or not written.
+    status: 0 written, 1 not written, 2 no such run.
     """
     from profiling.report.writing import markdown_of, write_html, write_markdown
     from profiling.runs import RunError, run_folder
@@ -34,4 +34,4 @@ def report(run: Path, out: Path | None, markdown: Path | None) -> None:
         if out is not None or markdown is None:
             click.echo(write_html(folder, out))
     except RunError as error:
-        exit_with(str(error), EXIT_FAILED)
+        exit_with(str(error), status_of(error))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiling.commands.json_answer import print_json
-from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, exit_with
+from profiling.exits import EXIT_BAD_INPUT, EXIT_FAILED, exit_with, status_of
 
 if TYPE_CHECKING:
     from profiling.runs import Run
@@ -111,7 +111,7 @@ def _sentences() -> Iterator[None]:
     except NoteRefused as error:
         exit_with(str(error), EXIT_BAD_INPUT)
     except RunError as error:
-        exit_with(str(error), EXIT_FAILED)
+        exit_with(str(error), status_of(error))
 
 
 def _row(run: Run) -> dict[str, Any]:
