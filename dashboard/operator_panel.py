@@ -41,7 +41,7 @@ def show(question: Question, answer: Answer, *, is_busy: bool) -> None:
     st.markdown("##### Where the time goes")
     pair = profile.pair()
     if pair is not None:
-        st.markdown("\n".join(f"- {plain(words)}." for words in difference_words(*pair)))
+        st.markdown("\n".join(f"- {plain(words)}." for words in difference_words(*pair, names)))
     st.plotly_chart(
         operator_bars(profile), key="chart_operators", config=CHART_CONFIG, alt=plain(operator_bars_alt(profile))
     )

@@ -88,7 +88,7 @@ def _parts(report: Report) -> list[str]:
 def _errors(report: Report) -> list[str]:
     lines = []
     if report.get("num_non_finite"):
-        lines.append(f"{report['num_non_finite']} elements are NaN or infinite")
+        lines.append(f"{report['num_non_finite']} elements are NaN or infinite, all shapes together")
     if report.get("max_abs_error") is not None:
         holds = "holds" if report.get("plain_holds") else "does not hold"
         plain = f"; the plain bound {report['plain_tolerance']:g} {holds}" if report.get("plain_tolerance") else ""

@@ -143,7 +143,7 @@ def test_what_is_not_finite_is_counted_and_is_the_worst() -> None:
         "error_ratio": None,
         "comparisons": [PASSED["comparisons"][0], endless],
     }
-    assert "  error          42 elements are NaN or infinite" in told(report)
+    assert "  error          42 elements are NaN or infinite, all shapes together" in told(report)
     assert "  worst element  batch 1, position 2, channel 3 at " in told(report)
 
 

@@ -55,7 +55,7 @@ def operator_bars_alt(profile: OperatorProfile) -> str:
         return "Bar chart without bars: no contender was profiled."
     names = names_of(each.contender for each in measured)
     told = [f"{names[each.contender]}: {_largest(each)}" for each in measured]
-    words = difference_words(*pair) if (pair := profile.pair()) else []
+    words = difference_words(*pair, names) if (pair := profile.pair()) else []
     return f"Bar chart of the time of a call by role. {'; '.join(told)}. {'. '.join(words)}".strip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from profiling.operators.backward import ANY_OF_SCORES, ANY_PROJECTION
 from profiling.operators.kinds import short
@@ -102,15 +103,21 @@ def align(one: ContenderProfile, other: ContenderProfile) -> list[RolePair]:
     ]
 
 
-def difference_words(one: ContenderProfile, other: ContenderProfile) -> list[str]:
+def difference_words(
+    one: ContenderProfile, other: ContenderProfile, names: Mapping[str, str] | None = None
+) -> list[str]:
     """Where the two differ, the largest difference first, each in a sentence with the calls that explain it.
 
     Where one of them fuses what the other does in parts, the three parts are compared as one; likewise roles where it
     is open in one of them which of these an operator has.
+
+    Args:
+        one, other: the two.
+        names: what contenders are called; by the ends of their paths unless told otherwise.
     """
     if one.total_ms is None or other.total_ms is None:
         return []
-    names = short_names([one.contender, other.contender])
+    names = names or short_names([one.contender, other.contender])
     pairs = _merged(align(one, other), one, other)
     floor = WORTH_SAYING * max(one.total_ms, other.total_ms)
     worth = sorted((p for p in pairs if abs(p.difference_ms) >= floor), key=lambda p: -abs(p.difference_ms))
@@ -162,7 +169,7 @@ def _added(calls_ms: list[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(map(sum, zip(*calls_ms, strict=True))) if len({len(each) for each in calls_ms}) == 1 else ()
 
 
-def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, names: dict[str, str]) -> str:
+def _sentence(pair: RolePair, one: ContenderProfile, other: ContenderProfile, names: Mapping[str, str]) -> str:
     more, less = (one, other) if pair.difference_ms > 0 else (other, one)
     spent, saved = (pair.one, pair.other) if pair.difference_ms > 0 else (pair.other, pair.one)
     subject, rival = names[more.contender], names[less.contender]
