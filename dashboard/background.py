@@ -17,6 +17,7 @@ from typing import TypeVar
 from dashboard.job_folders import JobFolder
 from dashboard.jobs import SAID_BEFORE, JobError, sweep_on
 from profiling.charts.formatting import day_and_time
+from profiling.stopping import PAGES_SIGNAL
 
 PROGRAM = (sys.executable, "-m", "profiling")
 # Of one line that the process says beside its answer.
@@ -93,7 +94,7 @@ class Background:
         """Asks it to stop."""
         self.is_stopped = True
         if self._process.poll() is None:
-            self._process.terminate()
+            self._process.send_signal(PAGES_SIGNAL)
 
     def wait(self) -> None:
         """Waits for the end."""

@@ -20,6 +20,7 @@ from profiling.device_lock import Owner, owner
 from profiling.repeat import sweep_arguments
 from profiling.runs import Run, RunError, is_alive, is_here, new_run_id, read_run, results_dir
 from profiling.settings import SweepSettings
+from profiling.stopping import PAGES_SIGNAL
 from profiling.workload import Grid
 
 # How the command line begins its last words.
@@ -78,7 +79,7 @@ class Job:
         """Asks the sweep to stop after what it is writing; what it has measured stays."""
         self.stop_requested = True
         if self.is_alive:
-            self._process.terminate()
+            self._process.send_signal(PAGES_SIGNAL)
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for the end; False where it has not come."""

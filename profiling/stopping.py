@@ -11,6 +11,10 @@ from collections.abc import Iterator
 
 from profiling.child_process import ChildStopped, MeasuringChild
 
+# By which the page's Stop asks what the page has started, so that it can be told from a signal that anyone may send.
+# What does not listen to it yet is ended by it, as by SIGTERM.
+PAGES_SIGNAL = getattr(signal, "SIGUSR1", signal.SIGTERM)
+
 
 class StopSwitch:
     """Asks a sweep to stop: from another thread, or from a signal handler. What is measured stays."""
@@ -57,18 +61,16 @@ class StopSwitch:
 
     def on_signals(self) -> None:
         """From now on the signals that ask a program to end ask this switch."""
-
-        def handle(number: int, _: object) -> None:
-            self.request(f"stopped by {signal.Signals(number).name}")
-            if self._may_interrupt:
-                raise ChildStopped
-
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
-                signal.signal(getattr(signal, name), handle)
+                self._on_signal(getattr(signal, name), f"stopped by {name}")
 
     def on_end_of_input(self) -> None:
-        """From now on the end of standard input asks this switch: whoever started this program and held it is gone."""
+        """From now on the end of standard input asks this switch: whoever started this program and held it is gone.
+
+        It is the page that holds it, and the page's Stop asks too.
+        """
+        self._on_signal(PAGES_SIGNAL, "stopped on the page")
 
         def wait() -> None:
             # os.read, not sys.stdin: a thread inside a buffered read aborts Python when it exits.
@@ -78,3 +80,11 @@ class StopSwitch:
             self.request("stopped by whoever started it")
 
         threading.Thread(target=wait, daemon=True).start()
+
+    def _on_signal(self, number: int, reason: str) -> None:
+        def handle(*_: object) -> None:
+            self.request(reason)
+            if self._may_interrupt:
+                raise ChildStopped
+
+        signal.signal(number, handle)

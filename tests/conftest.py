@@ -55,7 +55,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeChild]:
 @pytest.fixture
 def own_signals() -> Iterator[None]:
     """A sweep in this process takes the signals over; they are given back."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     before = [signal.getsignal(number) for number in numbers]
     yield
     for number, handler in zip(numbers, before, strict=True):

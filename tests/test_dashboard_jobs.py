@@ -10,6 +10,7 @@ from dashboard import jobs
 from dashboard.jobs import Job, JobError, Jobs
 from profiling.device_lock import DeviceLock
 from profiling.settings import SweepSettings
+from profiling.stopping import PAGES_SIGNAL
 from profiling.workload import Grid
 
 
@@ -61,6 +62,21 @@ def test_standard_input_stays_open_as_long_as_we_live_and_stop_is_no_error(inste
     job.stop()
     assert job.wait(10)
     assert job.error == ""
+
+
+def test_stop_asks_a_sweep_of_ours_by_a_signal_that_nobody_else_sends(instead_of_a_sweep, tmp_path):
+    told = tmp_path / "told"
+    instead_of_a_sweep(
+        f'import pathlib, signal, sys; told = pathlib.Path("{told}"); '
+        f'signal.signal({int(PAGES_SIGNAL)}, lambda number, _: sys.exit(told.write_text("asked"))); '
+        'told.write_text("ready"); sys.stdin.read()'
+    )
+    job = Job("r", ["sweep"])
+    while not told.exists() or not told.read_text():
+        assert job.is_alive
+    job.stop()
+    assert job.wait(10)
+    assert told.read_text() == "asked"
 
 
 def test_a_talkative_sweep_never_waits_for_its_reader(instead_of_a_sweep):

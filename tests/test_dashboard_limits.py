@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +30,7 @@ from profiling.laws.crossover_question import BUDGET_S
 from profiling.laws.crossover_search import AXES, Plan
 from profiling.laws.next_commands import point_along, span_along
 from profiling.settings import SweepSettings
+from profiling.stopping import PAGES_SIGNAL
 from profiling.table import load_run
 from profiling.workload import Grid
 
@@ -171,7 +174,7 @@ def test_a_process_that_tells_no_answer_is_told_by_its_last_words(code: str, sen
 
 def test_a_stopped_search_tells_what_it_knew_and_is_no_news_where_it_knew_nothing(tmp_path: Path) -> None:
     tells = f"lambda *_: (print({json.dumps(FITS)!r}, flush=True), os._exit(130))"
-    knows = f"import signal, sys, os; signal.signal(15, {tells})"
+    knows = f"import signal, sys, os; signal.signal({int(PAGES_SIGNAL)}, {tells})"
     made = searching(f"{knows}; print('ready', file=sys.stderr, flush=True); sys.stdin.read()")
     made.start(asked())
     while made.running is not None and not made.running.aside:
@@ -186,6 +189,38 @@ def test_a_stopped_search_tells_what_it_knew_and_is_no_news_where_it_knew_nothin
     made.stop()
     assert made.wait(20)
     assert made.answer_to(asked()) is None
+
+
+# What a command that the page starts does with its signals, and no more.
+LISTENS = """
+import json, sys, time
+from profiling.stopping import StopSwitch
+stop = StopSwitch()
+stop.on_signals()
+stop.on_end_of_input()
+print("ready", file=sys.stderr, flush=True)
+while not stop.is_requested():
+    time.sleep(0.01)
+print(json.dumps({"words": [f"the search ended early: {stop.reason}"]}))
+"""
+
+
+def test_a_button_is_told_as_such_and_a_signal_that_someone_sends_by_its_name() -> None:
+    for how in ("on the page", "by SIGTERM"):
+        made = Searches([sys.executable, "-c", LISTENS])
+        made.start(asked())
+        running = made.running
+        assert running is not None
+        while not running.aside:
+            pass
+        if how == "on the page":
+            made.stop()
+        else:
+            os.kill(running.pid, signal.SIGTERM)
+        assert made.wait(20)
+        answer = made.answer_to(asked())
+        assert answer is not None
+        assert answer.words == (f"the search ended early: stopped {how}",)
 
 
 def test_one_thing_at_a_time_is_searched_or_profiled_and_no_sweep_begins_beside_a_search() -> None:
