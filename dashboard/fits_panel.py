@@ -15,6 +15,7 @@ from dashboard.searches import FITS, SearchAnswer, SearchQuestion
 from profiling.charts.formatting import day_and_time, memory, plain
 from profiling.charts.names import name_of
 from profiling.laws.crossover_list import place_of
+from profiling.laws.fit_words import pace_words
 from profiling.laws.largest_fit import SHARE_OF_FREE
 from profiling.laws.next_commands import fits_arguments, point_along
 from profiling.memory_estimate import free_memory_mib
@@ -45,7 +46,7 @@ def show(table: pd.DataFrame, start: Start) -> None:
             device=at.device,
             stamp=(stamp(place),),
         )
-        st.caption(_expected(at.device))
+        st.caption(_expected(at.device, place))
     except GridError as error:
         st.error(f"{plain(str(error))}.")
     search_progress.show_button(
@@ -65,13 +66,15 @@ def show(table: pd.DataFrame, start: Start) -> None:
     st.code(snippets.command(question.arguments), language="bash", wrap_lines=True)
 
 
-def _expected(device: str) -> str:
+def _expected(device: str, contender: str) -> str:
+    """What it will take, as far as it can be told before."""
     free = free_memory_mib(device)
     room = "what is free" if free is None else f"the {memory(free)} that are free"
+    pace = pace_words(contender)
     return (
         f"Upwards from a safe length, until a call no longer fits into {SHARE_OF_FREE:.0%} of {plain(room)}: some "
         "minutes, half an hour at most."
-    ).replace("%", " %")
+    ).replace("%", " %") + (f" {plain(pace[:1].upper() + pace[1:])}." if pace else "")
 
 
 def _show_answer(answer: SearchAnswer, question: SearchQuestion) -> None:

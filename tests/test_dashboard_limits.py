@@ -461,6 +461,7 @@ def test_the_longest_sequence_is_asked_and_told(searches: FakeSearches) -> None:
     assert question.arguments[:2] == ("fits", "custom")
     assert "--seq-len" not in question.arguments
     assert "until a call no longer fits into 90 % of" in text(app)
+    assert "compiled anew" not in text(app)
     searches.answer = dataclasses.replace(EMPTY, told=FITS, at="2026-03-01T19:08:11+00:00")
     told = text(tab())
     assert "**Custom fits up to seq_len 640 at batch 5.**" in told
@@ -468,3 +469,11 @@ def test_the_longest_sequence_is_asked_and_told(searches: FakeSearches) -> None:
     assert "Tried 2026-03-01" in told
     searches.answer = dataclasses.replace(EMPTY, error="it needs 9 GiB")
     assert "Not found: it needs 9 GiB." in text(tab())
+
+
+def test_how_slow_a_compiled_contender_is_tried_is_told_before(results: Path, searches: FakeSearches) -> None:
+    make_run(
+        results / "r", grid=GRID, settings=SweepSettings(contenders=("compiled:custom", "official"), quiet_wait_s=7.0)
+    )
+    told = text(tab(fits_one="compiled:custom"))
+    assert "half an hour at most. Each length is compiled anew in a process of its own" in told

@@ -7,7 +7,18 @@ from typing import Any
 
 from profiling.laws.fit_search import OK, OOM, REFUSED, Tried
 from profiling.laws.largest_fit import LargestFit
+from profiling.layers import is_compiled
 from profiling.units import format_duration, format_mib
+
+
+def pace_words(contender: str) -> str:
+    """What makes a search slow beyond its calls, told before it begins; empty where nothing does."""
+    if not is_compiled(contender):
+        return ""
+    return (
+        "each length is compiled anew in a process of its own, which first makes its compiler ready: some tens of "
+        "seconds to minutes each"
+    )
 
 
 def largest_words(found: LargestFit) -> list[str]:
