@@ -11,6 +11,7 @@ from dashboard.sample_ratios import Within
 from profiling.charts.claim_text import interval
 from profiling.charts.formatting import count, digits, latency, percent, plain, ratio
 from profiling.charts.names import names_of
+from profiling.ratios import stray
 from profiling.runs import SAMPLES_FILE
 
 # Of the contenders and replicates that have lost samples; the others are counted.
@@ -76,14 +77,17 @@ def _replicates(row: Mapping[Any, Any], replicates: pd.DataFrame, medians: Seque
 def _clone(row: Mapping[Any, Any], replicates: pd.DataFrame) -> list[str]:
     if pd.isna(row["noise_floor"]):
         return []
-    clones = [
-        f"rep {replicate}: {ratio(float(value))}"
+    clones = {
+        int(replicate): float(value)
         for replicate, value in zip(replicates["replicate"], replicates["clone_speedup"], strict=True)
         if pd.notna(value)
-    ]
-    listed = f" ({plain(', '.join(clones))})" if clones else ""
-    reference = plain(str(row["reference"]))
-    return [f"Noise floor {percent(float(row['noise_floor']))}: so far a clone of {reference} strayed from 1{listed}."]
+    }
+    listed = f" ({', '.join(f'rep {number}: {ratio(value)}' for number, value in clones.items())})" if clones else ""
+    floor, what = percent(float(row["noise_floor"])), f"a clone of {plain(str(row['reference']))}"
+    if len(clones) < 2:
+        return [f"Noise floor {floor}: so far {what} strayed from 1{listed}."]
+    worst = percent(max(map(stray, clones.values())))
+    return [f"Noise floor {floor}: so far {what} strayed from 1 over all replicates, up to {worst} in one{listed}."]
 
 
 def warnings_of(rows: pd.DataFrame) -> list[str]:

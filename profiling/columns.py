@@ -54,7 +54,7 @@ MEASURED_COLUMNS = (
     Column("stop_reason", "text", "why the rounds ended"),
     Column("speedup", "float", "reference's time / this contender's, median over rounds; above 1 is faster"),
     Column("clone_speedup", "float", "the same ratio of the reference to a clone of itself: what 1 looks like here", 2),
-    Column("noise_floor", "float", "how far that clone strayed from a ratio of 1"),
+    Column("noise_floor", "float", "how far that clone strayed from a ratio of 1, over all replicates together"),
     Column("throughput_tokens_per_s", "float", "batch_size × seq_len / median time"),
     Column("achieved_gflop_per_s", "float", "operations by formula / median time"),
     Column(

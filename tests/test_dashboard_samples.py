@@ -277,6 +277,18 @@ def test_the_words_tell_the_speedup_of_every_replicate_with_its_interval_and_tha
     assert "rep 3: 0.99×" in clone
 
 
+def test_strays_of_a_clone_that_cancel_are_told_by_the_largest_of_one_replicate(tmp_path):
+    make_run(tmp_path / "a", grid=GRID, settings=SETTINGS)
+    rows = pd.read_csv(tmp_path / "a" / "measurements.csv")
+    is_one = (rows["point"] == 1) & (rows["contender"] == "custom")
+    rows.loc[is_one, "clone_speedup"] = [1.25, 0.8, 1.0]
+    rows.to_csv(tmp_path / "a" / "measurements.csv", index=False)
+    clone = told(tmp_path / "a", 1)[-1].replace("\\", "")
+    assert (
+        "Noise floor 0.0 %: so far a clone of official strayed from 1 over all replicates, up to 25 % in one" in clone
+    )
+
+
 def test_a_lost_contender_and_a_lost_reference_are_told(folder, tmp_path):
     assert told(folder, 3) == ["**oom**: out of memory\\: 3 GiB asked for"]
     make_run(tmp_path / "b", grid=GRID, settings=SETTINGS, changes={(1, "custom"): {"speedup": None}})
