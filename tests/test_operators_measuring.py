@@ -227,3 +227,12 @@ def test_this_torch_tells_what_kind_of_activity_each_event_is() -> None:
     with torch.autograd.profiler.profile() as seen, torch.autograd.profiler.record_function("mine"):
         torch.ones(3).sum()
     assert {event.activity_type() for event in seen.kineto_results.events()} >= {"cpu_op", "user_annotation"}
+
+
+def test_a_name_of_ones_own_is_cut_however_long_it_is() -> None:
+    name = "a" * 100_000 + "z"
+    with torch.autograd.profiler.profile() as seen, torch.autograd.profiler.record_function(name):
+        pass
+    (event,) = [event for event in recorded_events(seen) if event.name.startswith("aa")]
+    assert len(event.name) == 400
+    assert event.name.endswith("z")

@@ -10,11 +10,14 @@ from torch._C._autograd import DeviceType
 
 from profiling.measuring.profile import events_of
 from profiling.operators.recorded import Event, Shape
+from profiling.wording import cut_middle
 
 # Of what is recorded on the host these are operators and ranges; calls of an accelerator's driver are neither.
 _HOST_ACTIVITIES = ("cpu_op", "user_annotation")
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _CPU = DeviceType.CPU
+# A layer may call a range of its own anything; torch's names, and those of compiled kernels, are shorter.
+_NAME_WIDTH = 400
 
 
 def recorded_events(profile: torch.autograd.profiler.profile) -> list[Event]:
@@ -36,7 +39,7 @@ def device_total_ns(profile: torch.autograd.profiler.profile) -> int | None:
 
 def _event(event: Any, device_ns: int | None) -> Event:
     return Event(
-        name=event.name(),
+        name=cut_middle(event.name(), _NAME_WIDTH),
         start_ns=event.start_ns(),
         end_ns=event.start_ns() + event.duration_ns(),
         shapes=tuple(_shape(sizes) for sizes in event.shapes()),
