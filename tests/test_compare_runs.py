@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from profiling.cli import main
 from profiling.compare import comparing
-from profiling.compare.comparing import Comparison, ComparisonRefused, compare_runs
+from profiling.compare.comparing import Comparison, ComparisonRefused, compare_runs, compare_sides
 from profiling.compare.pooling import pool, require_apart
 from profiling.compare.run_to_run import UNKNOWN, Runs, RunToRun, run_to_run
 from profiling.compare.sides import CompareError, Side, read_side
@@ -180,6 +180,26 @@ def test_what_a_comparison_tells_names_no_option_for_a_page_has_none_and_the_com
     options = {name for parameter in main.commands["compare"].params for name in parameter.opts}
     named = set(re.findall(r"--[\w-]+", lines))
     assert named == {"--base-also", "--new-also"} <= options
+
+
+def test_of_a_run_that_goes_on_and_will_have_enough_replicates_nobody_is_told_to_measure_more(
+    results: Path, tmp_path: Path
+) -> None:
+    whole = read_once("base", results)
+    few = read_side(planted_run(tmp_path / "few", replicates=2, noise=0.2))
+
+    def notes(base: Side, state: str, replicates: int) -> str:
+        assert few.run is not None
+        planned = dataclasses.replace(few.run.settings, replicates=replicates)
+        now = dataclasses.replace(few, run=dataclasses.replace(few.run, state=state, settings=planned))
+        return "; ".join(compare_sides(base, now).notes)
+
+    for base, state, replicates in itertools.product((whole, few), ("running", "stopped", "finished"), (4, 5)):
+        told = notes(base, state, replicates)
+        is_coming = base is whole and state == "running" and replicates >= 5
+        assert ("2 of 2 rows are provisional as yet" in told) == is_coming
+        assert ("measure with at least 5 replicates" in told) != is_coming
+        assert ("half of the intervals" in told) == (state != "running")
 
 
 def test_measured_once_more_what_was_the_run_is_no_regression(results: Path) -> None:

@@ -9,7 +9,8 @@ import pandas as pd
 
 from profiling.compare.differences import SERIOUS, Difference
 from profiling.compare.pooling import same_measurement
-from profiling.compare.sides import Side
+from profiling.compare.sides import Side, at_rows
+from profiling.runs import Run
 from profiling.settings import MIN_REPLICATES_FOR_VERDICT
 from profiling.wording import as_percent
 
@@ -23,7 +24,13 @@ def notes_on(
     names: Mapping[str, str],
 ) -> tuple[str, ...]:
     """What to know of the sides, of their differences and of the rows, as `profiling.compare.columns` has them."""
-    return (*_same_run(base, new), *_edited(base, new, names), *_of_rows(rows, differences, fail_above, names))
+    return (
+        *_same_run(base, new),
+        *_edited(base, new, names),
+        *_of_rows(rows, differences, names),
+        *_of_replicates(base, new, rows),
+        *_of_widths(base, new, rows, fail_above),
+    )
 
 
 def _same_run(base: Side, new: Side) -> list[str]:
@@ -57,9 +64,7 @@ def machine_sentence(rows: pd.DataFrame) -> str | None:
     )
 
 
-def _of_rows(
-    rows: pd.DataFrame, differences: Sequence[Difference], fail_above: float, names: Mapping[str, str]
-) -> list[str]:
+def _of_rows(rows: pd.DataFrame, differences: Sequence[Difference], names: Mapping[str, str]) -> list[str]:
     notes = []
     if any(each.is_serious for each in differences):
         fields = ", ".join(each.field for each in differences if each.is_serious)
@@ -70,18 +75,44 @@ def _of_rows(
     edited = rows.loc[rows["source_changed"].fillna(False), "contender"].unique().tolist()
     if edited:
         notes.append(f"not of the same source in BASE and NEW: {', '.join(names[each] for each in edited)}")
-    judged = rows[~rows["is_yardstick"]]
-    num_provisional = int(judged["verdict"].eq("provisional").sum())
-    if num_provisional:
-        notes.append(
-            f"{num_provisional} of {len(judged)} rows are provisional, so their time cannot fail: measure with "
-            f"at least {MIN_REPLICATES_FOR_VERDICT} replicates, 8 to publish"
-        )
-    widths = (rows["change_high_percent"] - rows["change_low_percent"])[rows["measure"].eq("relative")].dropna() / 2
-    if len(widths) and float(widths.median()) > 100 * fail_above:
-        notes.append(
-            f"half of the intervals reach more than {float(widths.median()):.1f} % either way, so a slow-down of "
-            f"{as_percent(fail_above)} would mostly pass unseen: more replicates, a longer time budget or a quieter "
-            "machine"
-        )
     return notes
+
+
+def _of_replicates(base: Side, new: Side, rows: pd.DataFrame) -> list[str]:
+    """How many rows have too few replicates to be judged, and what helps: patience where those to come suffice."""
+    judged = rows[~rows["is_yardstick"]]
+    provisional = judged[judged["verdict"].eq("provisional")]
+    if provisional.empty:
+        return []
+    told = f"{len(provisional)} of {len(judged)} rows are provisional"
+    lacking = {_will_suffice(side.run) for side in (*base.each, *new.each) if _has_few_replicates(side, provisional)}
+    if lacking == {True}:
+        return [f"{told} as yet: the replicates that their time needs are still being measured"]
+    return [
+        f"{told}, so their time cannot fail: measure with at least {MIN_REPLICATES_FOR_VERDICT} replicates, "
+        "8 to publish"
+    ]
+
+
+def _will_suffice(run: Run | None) -> bool:
+    return run is not None and run.state == "running" and run.settings.replicates >= MIN_REPLICATES_FOR_VERDICT
+
+
+def _has_few_replicates(side: Side, rows: pd.DataFrame) -> bool:
+    """Whether a run has too few replicates behind any of the rows that it holds."""
+    held = at_rows(side, rows)
+    is_relative = rows["measure"].eq("relative").to_numpy()
+    numbers = held["speedup_number"].where(is_relative, held["latency_number"])
+    return bool((numbers < MIN_REPLICATES_FOR_VERDICT).any())
+
+
+def _of_widths(base: Side, new: Side, rows: pd.DataFrame, fail_above: float) -> list[str]:
+    if any(side.run is not None and side.run.state == "running" for side in (*base.each, *new.each)):
+        return []  # they become narrower by themselves
+    widths = (rows["change_high_percent"] - rows["change_low_percent"])[rows["measure"].eq("relative")].dropna() / 2
+    if widths.empty or float(widths.median()) <= 100 * fail_above:
+        return []
+    return [
+        f"half of the intervals reach more than {float(widths.median()):.1f} % either way, so a slow-down of "
+        f"{as_percent(fail_above)} would mostly pass unseen: more replicates, a longer time budget or a quieter machine"
+    ]
