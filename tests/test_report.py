@@ -329,6 +329,15 @@ def test_a_report_written_to_a_link_is_written_to_what_it_leads_to(run_folder: P
         write_markdown(run_folder, link)
 
 
+def test_a_dash_names_no_file_where_it_does_not_mean_the_output(run_folder: Path, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["report", "RUN", "--out", "-"], ["export", "RUN", "--out", "-"], ["profile", "--trace", "-"]):
+        done = CliRunner().invoke(main, [str(run_folder) if word == "RUN" else word for word in words])
+        assert done.exit_code == 2
+        assert done.stderr.endswith("- is no file: give a name; one that is called so is ./-\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "words", [["report", "--out", ""], ["report", "--markdown", ""], ["export", "--out", ""]], ids=" ".join
 )

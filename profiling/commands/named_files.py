@@ -8,11 +8,13 @@ import click
 
 
 class FileName(click.Path):
-    """A file's name; `""`, which would be the working folder, is refused."""
+    """A file's name; `""`, which would be the working folder, is refused, and `-` where it does not mean the output."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """As click's path."""
         _require_text(self, value, param, ctx)
+        if value == "-" and not self.allow_dash:
+            self.fail("- is no file: give a name; one that is called so is ./-", param, ctx)
         return super().convert(value, param, ctx)
 
 
