@@ -1,69 +1,43 @@
-"""Which two runs are compared: those of the URL, those last picked, or the two newest of one device."""
+"""Which runs are compared: those of the URL, those last picked, or the two newest of one device."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from dashboard import baseline_file, note_store, run_picker, session
-from dashboard.baseline_file import Baseline
-from dashboard.compare_store import Question, given_of, given_of_file
+from dashboard.compare_store import MOST_FURTHER
+from dashboard.compare_wish import Wish
 from profiling.charts.formatting import plain, shortened
 from profiling.compare.comparing import FAIL_ABOVE
 from profiling.runs import Run, RunError, find_run_folder, results_dir
 
 SIDES = {session.BASE: "BASE, what was before", session.NEW: "NEW, what is now"}
+FURTHER = {session.BASE: session.BASE_ALSO, session.NEW: session.NEW_ALSO}
 # Per cent.
 MOST_FAIL_ABOVE = 1000.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What is to be compared.
-
-    Attributes:
-        base: what was before.
-        new: what is now.
-        names: of the runs that have one, by id.
-        fail_above: the share above which a change counts as a regression.
-        baseline: the file that stands in place of `base`; None where none was given.
-    """
-
-    base: Run
-    new: Run
-    names: Mapping[str, str]
-    fail_above: float
-    baseline: Baseline | None = None
-
-    @property
-    def base_name(self) -> str:
-        """What BASE is called at the command line."""
-        return self.base.run_id if self.baseline is None else self.baseline.name
-
-    def question(self, *, anyway: bool) -> Question:
-        """What is to be compared, of the files as they are now."""
-        base, new = (given_of(run, self.names.get(run.run_id)) for run in (self.base, self.new))
-        if self.baseline is not None:
-            base = given_of_file(self.baseline.path, self.baseline.name)
-        return Question(base=base, new=new, fail_above=self.fail_above, anyway=anyway)
 
 
 def show(runs: Sequence[Run]) -> Wish:
     """Draws the choices of both sides, of at least one run, and returns what is chosen."""
     by_id = {run.run_id: run for run in runs}
     names = note_store.names_of_runs(by_id)
+    wanted = {side: _wanted_further(side) for side in SIDES}  # before the address names the sides themselves
     base, new, complaints = choose(runs, *(_wanted(side) for side in SIDES))
+    also = {side: find_further(runs, side, wanted[side], complaints) for side in SIDES}
     for complaint in complaints:
         st.warning(plain(complaint))
     default = choose(runs, None, None)[:2]
     # The newest two are followed until others are picked; the URL names both all the same, so that it can be sent.
-    _keep(base.run_id, new.run_id, is_picked=(base, new) != default)
+    chosen = {side: (run, *also[side]) for side, run in zip(SIDES, (base, new), strict=True)}
+    ids = {side: [run.run_id for run in each] for side, each in chosen.items()}
+    _keep(ids, is_picked=(base, new) != default or any(also.values()))
     columns = st.columns(2)
-    for place, side, run in zip(columns, SIDES, (base, new), strict=True):
+    for place, side in zip(columns, SIDES, strict=True):
         with place:
-            _show_side(side, run, by_id, names)
+            _show_side(side, chosen[side][0], by_id, names)
+            _show_further(side, ids, by_id, names)
     with columns[0]:
         baseline = baseline_file.show()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="compare_choice"):
@@ -73,10 +47,18 @@ def show(runs: Sequence[Run]) -> Wish:
             key="swap_sides",
             help="What was before becomes what is now.",
             on_click=_keep,
-            args=(new.run_id, base.run_id),
+            args=({session.BASE: ids[session.NEW], session.NEW: ids[session.BASE]},),
             disabled=baseline is not None,
         )
-    return Wish(base=base, new=new, names=names, fail_above=fail_above, baseline=baseline)
+    return Wish(
+        base=base,
+        new=new,
+        base_also=also[session.BASE],
+        new_also=also[session.NEW],
+        names=names,
+        fail_above=fail_above,
+        baseline=baseline,
+    )
 
 
 def choose(runs: Sequence[Run], base: str | None, new: str | None) -> tuple[Run, Run, list[str]]:
@@ -94,6 +76,18 @@ def choose(runs: Sequence[Run], base: str | None, new: str | None) -> tuple[Run,
     if found_base is None:
         found_base = _default_base(runs, found_new)
     return found_base, found_new, complaints
+
+
+def find_further(runs: Sequence[Run], side: str, wanted: Sequence[str], complaints: list[str]) -> tuple[Run, ...]:
+    """The further runs of a side, each once, as many as the page compares; `complaints` gets a sentence of others."""
+    found = [run for each in dict.fromkeys(wanted) if (run := _find(runs, each, complaints)) is not None]
+    once = list({run.run_id: run for run in found}.values())
+    if len(once) > MOST_FURTHER:
+        complaints.append(
+            f"The link names {len(once):,} further runs of {side.upper()}, of which the page compares the first "
+            f"{MOST_FURTHER}: the command line takes all"
+        )
+    return tuple(once[:MOST_FURTHER])
 
 
 def _find(runs: Sequence[Run], wanted: str | None, complaints: list[str]) -> Run | None:
@@ -147,6 +141,28 @@ def _show_side(side: str, run: Run, by_id: Mapping[str, Run], names: Mapping[str
     run_picker.show_note(run)
 
 
+def _show_further(
+    side: str, ids: Mapping[str, Sequence[str]], by_id: Mapping[str, Run], names: Mapping[str, str]
+) -> None:
+    """Draws the choice of further runs of a side; those that stand somewhere already are not offered once more."""
+    key, also = _choice_key(FURTHER[side]), list(ids[side][1:])
+    taken = {run_id for each in ids.values() for run_id in each}
+    options = [run_id for run_id in by_id if run_id in also or run_id not in taken]
+    st.session_state[key] = also
+    st.multiselect(
+        f"Further runs of {side.upper()}",
+        options,
+        format_func=lambda run_id: run_picker.label(by_id[run_id], names.get(run_id)) if run_id in by_id else run_id,
+        key=key,
+        on_change=_picked,
+        max_selections=MOST_FURTHER,
+        placeholder="None" if options else "There is no other run",
+        disabled=not options,
+        help="Runs of the same, measured once more: they show how far whole runs differ, and the intervals allow for "
+        "it. What fails in one of NEW fails.",
+    )
+
+
 def _choose_threshold() -> float:
     percent = st.number_input(
         "A change is a regression above, %",
@@ -172,13 +188,23 @@ def _wanted(side: str) -> str | None:
     return None if wanted is None else str(wanted)
 
 
-def _keep(base: str, new: str, *, is_picked: bool = True) -> None:
-    """Compares these from now on: in the URL, and where they were picked in this session too."""
-    for side, run_id in ((session.BASE, base), (session.NEW, new)):
-        st.session_state[side] = run_id if is_picked else None
-        if st.query_params.get(side) != run_id:
-            st.query_params[side] = run_id
+def _wanted_further(side: str) -> Sequence[str]:
+    # A link to other runs does not mean those that were picked beside earlier ones.
+    if any(name in st.query_params for name in SIDES):
+        return st.query_params.get_all(FURTHER[side])
+    return st.session_state.get(FURTHER[side]) or []
+
+
+def _keep(ids: Mapping[str, Sequence[str]], *, is_picked: bool = True) -> None:
+    """Compares these from now on, side by side: in the URL, and where they were picked in this session too."""
+    for side, (first, *also) in ids.items():
+        for name, value in ((side, [first]), (FURTHER[side], also)):
+            if st.query_params.get_all(name) != value:
+                st.query_params[name] = value
+        st.session_state[side] = first if is_picked else None
+        st.session_state[FURTHER[side]] = also if is_picked else None
 
 
 def _picked() -> None:
-    _keep(*(st.session_state[_choice_key(side)] for side in SIDES))
+    choices = {name: st.session_state[_choice_key(name)] for side in SIDES for name in (side, FURTHER[side])}
+    _keep({side: [choices[side], *choices[FURTHER[side]]] for side in SIDES})

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
+import pandas as pd
 import streamlit as st
 
 from dashboard import session
 from profiling.charts.axes import values_of
 from profiling.charts.formatting import axis_value
+from profiling.compare.sides import Side, at_rows
 from profiling.runs import Run
 
 
@@ -21,6 +24,20 @@ def show_to_compare(run: Run) -> None:
         label="Compare it with the run before",
         query_params={session.NEW: run.run_id},
     )
+
+
+def show_to_samples_at(side: Side, row: pd.DataFrame, name: str) -> None:
+    """Draws the same for the point of a compared row, where a side's run is a folder and holds it.
+
+    Args:
+        side: one run of a side.
+        row: of a comparison, as `profiling.compare.columns` has it.
+        name: what the run is called here.
+    """
+    number = at_rows(side, row)["point"].iloc[0]
+    if side.run is not None and not pd.isna(number):
+        # A folder that was copied or renamed holds the id that it was measured under.
+        show_to_samples(dataclasses.replace(side.run, run_id=side.path.name), int(number), name)
 
 
 def show_to_samples(run: Run, number: int, side: str) -> None:

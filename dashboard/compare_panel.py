@@ -75,25 +75,37 @@ def show_differences(differences: Sequence[Difference]) -> None:
         st.markdown("\n".join(lines))
 
 
-def show_command(base: str, new: str, fail_above: float, *, anyway: bool, is_file: bool = False) -> None:
+def show_command(
+    base: Sequence[str], new: Sequence[str], fail_above: float, *, anyway: bool, is_file: bool = False
+) -> None:
     """Draws how the same is done where nobody looks at a page.
 
     Args:
-        base: the id of BASE, or the name of its file.
-        new: the id of NEW.
+        base: the ids of the runs of BASE, the first of which may be the name of a file.
+        new: the ids of those of NEW.
         fail_above: the share above which a change counts.
         anyway: whether it is compared in spite of what forbids it.
-        is_file: whether BASE is a baseline file already.
+        is_file: whether the first is a baseline file already.
     """
     words = ["--fail-above", f"{100 * fail_above:g}%", *(["--anyway"] if anyway else [])]
     st.markdown("##### The same in CI")
     st.caption("Exit status 1 with a regression, 0 without one, 2 where nothing could be compared:")
-    st.code(snippets.command(["compare", base, new, *words]), language="bash", wrap_lines=True)
+    st.code(snippets.command(_compare_words(base, new, words)), language="bash", wrap_lines=True)
     if is_file:
         return
-    st.caption("With a file that is kept beside the code in place of BASE's folder:")
-    lines = [["export", base, "--out", "baseline.csv"], ["compare", "baseline.csv", new, *words]]
+    kept = "a file that is kept" if len(base) == 1 else "files that are kept"
+    st.caption(f"With {kept} beside the code in place of BASE's folder{'s' * (len(base) > 1)}:")
+    files = ["baseline.csv", *(f"baseline-{number}.csv" for number in range(2, len(base) + 1))]
+    lines = [["export", run, "--out", file] for run, file in zip(base, files, strict=True)]
+    lines.append(_compare_words(files, new, words))
     st.code("\n".join(map(snippets.command, lines)), language="bash", wrap_lines=True)
+
+
+def _compare_words(base: Sequence[str], new: Sequence[str], words: Sequence[str]) -> list[str]:
+    also = [
+        word for name, side in (("base", base), ("new", new)) for run in side[1:] for word in (f"--{name}-also", run)
+    ]
+    return ["compare", base[0], new[0], *also, *words]
 
 
 def _show_answer(found: Comparison) -> None:
@@ -189,9 +201,9 @@ def show_links(found: Comparison, chosen: Any) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center", key="compare_links"):
         st.markdown(f"**{plain(workload_words(rows.iloc[0].to_dict()))}**", width="content")
-        for side, run, number in zip(("BASE", "NEW"), (found.base.run, found.new.run), numbers, strict=True):
-            if run is not None:
-                compare_link.show_to_samples(run, number, side)
+        for name, side in (("BASE", found.base), ("NEW", found.new)):
+            for each in side.each:
+                compare_link.show_to_samples_at(each, rows.head(1), f"{each.label} of {name}" if side.several else name)
 
 
 def _caption(drawn: Drawn) -> str:

@@ -6,6 +6,7 @@ Of a run that is being measured the file is another at every look: it is compare
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 import time
 from concurrent.futures import Future
@@ -17,11 +18,14 @@ import streamlit as st
 from dashboard.newest import FileStamp, Newest, file_stamp
 from profiling.charts.names import names_of
 from profiling.compare.comparing import Comparison, compare_sides
+from profiling.compare.pooling import pool
 from profiling.compare.sides import CompareError, Side, read_side
 from profiling.runs import MEASUREMENTS_FILE, Run, RunError, results_dir
 
-# Of which the tables are kept: the two that are looked at, and one before.
-SIDES_KEPT = 3
+# Of a side, beside its first: all of them are held while they are looked at.
+MOST_FURTHER = 4
+# Of which the tables are kept: those that are looked at, two as a rule, and one before.
+SIDES_KEPT = 2 * (1 + MOST_FURTHER) + 1
 COMPARISONS_KEPT = 3
 # What most comparisons take less than: waited for, so that their page is drawn at once.
 WAIT_S = 0.4
@@ -63,18 +67,28 @@ class Question:
     new: Given
     fail_above: float
     anyway: bool
+    base_also: tuple[Given, ...] = ()
+    new_also: tuple[Given, ...] = ()
+
+    @property
+    def sides(self) -> tuple[tuple[Given, ...], tuple[Given, ...]]:
+        """The runs of BASE and those of NEW."""
+        return (self.base, *self.base_also), (self.new, *self.new_also)
 
     def has_grown_to(self, later: Question) -> bool:
         """Whether a later question is the same but for rows that came while they were measured."""
-        same = dataclasses.replace(later, base=self.base, new=self.new) == self
-        return same and self.base.has_grown_to(later.base) and self.new.has_grown_to(later.new)
+        if not self.is_like(later):
+            return False
+        pairs = itertools.chain(*(zip(*sides, strict=True) for sides in zip(self.sides, later.sides, strict=True)))
+        return all(given.has_grown_to(now) for given, now in pairs)
 
     def is_like(self, other: Question) -> bool:
         """Whether the same runs are compared in the same way, whatever has become of them."""
-        return (self.base.folder, self.new.folder, self.fail_above, self.anyway) == (
-            *(other.base.folder, other.new.folder),
-            *(other.fail_above, other.anyway),
+        mine, others = (
+            ([[given.folder for given in side] for side in each.sides], each.fail_above, each.anyway)
+            for each in (self, other)
         )
+        return mine == others
 
 
 class Comparing:
@@ -146,7 +160,8 @@ class Comparisons:
         with self._turn:
             began = time.monotonic()
             try:
-                sides = self._side(question.base), self._side(question.new)
+                base, new = ([self._side(given) for given in side] for side in question.sides)
+                sides = pool(base, is_new=False), pool(new, is_new=True)
                 found = compare_sides(*sides, fail_above=question.fail_above, anyway=question.anyway, naming=names_of)
             except BaseException as error:
                 asked.future.set_exception(error)  # a bug is raised where the answer is drawn

@@ -83,6 +83,8 @@ FITS_ONE = "fits_one"
 # Which runs are compared: URL parameters, written by hand as that of the run is.
 BASE = "base"
 NEW = "new"
+BASE_ALSO = "base_also"
+NEW_ALSO = "new_also"
 FAIL_ABOVE = "fail_above"
 COMPARE_PAGE = "compare_page"
 BASELINE = "baseline_file"

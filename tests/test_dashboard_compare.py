@@ -1,5 +1,6 @@
 """The page's comparison of two runs, and its chart."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from compared_runs import planted_run
 from made_up_runs import lost_row, make_row, write_run
 from streamlit.testing.v1 import AppTest
 
-from dashboard import address, compare_choice, compare_store, compare_table
+from dashboard import address, compare_choice, compare_progress, compare_store, compare_table
+from dashboard.baseline_file import Baseline
 from dashboard.compare_store import Comparisons, Question, given_of
+from dashboard.compare_wish import Wish
 from profiling.charts.compare_chart import NOT_MEASURED, REGRESSION, compare_chart
 from profiling.charts.compare_text import compare_alt
 from profiling.charts.compared_rows import MOST_SHAPES, choose_rows
@@ -21,7 +24,8 @@ from profiling.compare.sides import CompareError
 from profiling.compare.text import worst_first
 from profiling.run_list import list_runs
 from profiling.run_notes import name_run
-from profiling.runs import MEASUREMENTS_FILE, Progress, read_run
+from profiling.runs import MEASUREMENTS_FILE, RUN_FILE, Progress, read_run
+from profiling.safe_files import write_aside
 from profiling.settings import SweepSettings
 from profiling.table import write_report
 from profiling.workload import Grid
@@ -162,6 +166,98 @@ def test_a_baseline_file_stands_in_place_of_base_as_long_as_it_is_there(slower, 
     assert "Note: BASE and NEW are the same run." in text(app)
 
 
+@pytest.fixture
+def twice(results):
+    """Two runs a side, which differ as a whole by 2 %, the newest first."""
+    slow = {"before": 1.0, "before-2": 1.02, "now": 1.07, "now-2": 1.05}
+    for number, (name, slowdown) in enumerate(slow.items(), start=1):
+        planted_run(results / name, slowdown=slowdown, seed=number, started_at=f"2026-03-0{number}T19:08:11+00:00")
+    return results
+
+
+def further(app):
+    return tuple(app.multiselect(key=f"{side}_also_choice").value for side in ("base", "new"))
+
+
+def test_a_side_of_several_runs_is_compared_and_stands_in_the_address_and_in_the_command(twice):
+    app = opened(base="before", new="now", base_also=["before-2"], new_also=["now-2"])
+    assert (sides(app), further(app)) == (("before", "now"), (["before-2"], ["now-2"]))
+    asked = compare_runs(
+        *(twice / name for name in ("before", "now")), base_also=[twice / "before-2"], new_also=[twice / "now-2"]
+    )
+    told = text(app)
+    assert asked.run_to_run.sentence((2, 2)) in told
+    changes = compare_table.worst_first(asked.rows)["change_percent"].tolist()
+    assert app.dataframe[0].value["time, %"].tolist()[:2] == changes[:2]
+    also = "--base-also {} --new-also now-2 --fail-above 5%"
+    assert f"compare before now {also.format('before-2')}" in told
+    assert "export before-2 --out baseline-2.csv" in told
+    assert f"compare baseline.csv now {also.format('baseline-2.csv')}" in told
+    app.button(key="swap_sides").click().run()
+    assert (sides(app), further(app)) == (("now", "before"), (["now-2"], ["before-2"]))
+    app.multiselect(key="base_also_choice").set_value([]).run()
+    assert not app.exception
+    assert further(app) == ([], ["before-2"])
+    assert linked(app) == ("now", "before")
+    assert "base_also" not in app.query_params
+    assert app.query_params["new_also"] in ("before-2", ["before-2"])
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        (
+            {"base_also": ["now"]},
+            "BASE and NEW must share no run where one of them is several, not now in BASE and now",
+        ),
+        ({"new_also": ["now"]}, "NEW must be different runs, not now and now, which are one"),
+    ],
+)
+def test_the_page_refuses_the_runs_that_the_command_refuses(twice, link, why):
+    app = opened(base="before", new="now", **link)
+    assert f"Not compared: {why}" in app.error[0].value.replace("\\", "")
+    with pytest.raises(CompareError, match=why):
+        compare_runs("before", "now", **link, results=twice)
+
+
+def test_what_a_link_names_beside_a_side_is_found_counted_once_or_told(twice):
+    runs, complaints = list_runs().runs, []
+
+    def found(*wanted):
+        return [run.run_id for run in compare_choice.find_further(runs, "base", wanted, complaints)]
+
+    name_run(twice / "before-2", "again")
+    assert found("now", "again", "before-2", "now") == ["now", "before-2"]
+    assert complaints == []
+    assert found("gone", "../..", "now-2") == ["now-2"]
+    assert [each.split(":")[0] for each in complaints] == ["The link names a run that cannot be compared"] * 2
+    many = [dataclasses.replace(runs[0], run_id=f"r{number}") for number in range(compare_store.MOST_FURTHER + 1)]
+    for run in many:
+        (twice / run.run_id).symlink_to(twice / "now")
+    del complaints[:]
+    kept = compare_choice.find_further(many, "base", [run.run_id for run in many], complaints)
+    assert kept == tuple(many[:-1])
+    assert complaints == [
+        "The link names 5 further runs of BASE, of which the page compares the first 4: the command line takes all"
+    ]
+
+
+def test_a_file_in_place_of_base_stands_before_its_further_runs(twice):
+    runs = {run.run_id: run for run in list_runs().runs}
+    wish = Wish(
+        base=runs["before"],
+        new=runs["now"],
+        base_also=(runs["before-2"],),
+        names={"before-2": "again"},
+        fail_above=0.05,
+        baseline=Baseline(write_report(twice / "before", twice / "kept.csv"), "kept.csv"),
+    )
+    assert wish.words == (("kept.csv", "before-2"), ("now",))
+    assert [title for title, _ in wish.runs] == ["again of BASE", "NEW"]
+    found = Comparisons().ask(wish.question(anyway=False)).future.result(20)
+    assert found.base.label == "kept.csv, again"
+
+
 def test_one_run_alone_is_compared_with_itself_and_told_so(results):
     planted_run(results / BASE)
     assert "Note: BASE and NEW are the same run." in text(opened())
@@ -233,6 +329,35 @@ def test_a_click_on_a_mark_leads_to_the_samples_of_its_point_on_either_side(slow
         f"run={run_id}&tab=Samples&sample_seq_len=7" for run_id in (BASE, NEW)
     ]
     assert links[1].proto.label.endswith(" in NEW")
+
+
+def links_of_several_page():
+    import os
+    from pathlib import Path
+
+    import streamlit as st
+
+    from dashboard import compare_panel
+    from profiling.compare.comparing import compare_runs
+
+    def show():
+        results = Path(os.environ["MHA_BENCH_RESULTS"])
+        found = compare_runs(results / "before", results / "now", new_also=[results / "other way"])
+        compare_panel.show_links(found, {"selection": {"points": [{"customdata": [2, 2]}]}})
+
+    st.navigation([st.Page(show, default=True)]).run()
+
+
+def test_a_click_leads_to_the_same_shape_in_each_of_several_runs(twice):
+    lengths = {(name, point): {"seq_len": (7, 5)[point - 1]} for name in ("custom", "official") for point in (1, 2)}
+    grid = Grid(batch_size=(3,), seq_len=(7, 5), num_heads=(2,), d_model=10, device="cpu")
+    planted_run(twice / "other way", cells=lengths, grid=grid)
+    app = AppTest.from_function(links_of_several_page, default_timeout=30).run()
+    assert not app.exception
+    assert [part.value for part in app.markdown] == ["**b 3 s 7 h 2 d 10**"]
+    assert [link.proto.query_string for link in app.get("page_link")] == [
+        f"run={run_id}&tab=Samples&sample_seq_len=7" for run_id in ("before", "now", "other+way")
+    ]
 
 
 # -- which runs, and when they are read ---
@@ -310,6 +435,26 @@ def test_a_run_that_is_being_measured_is_compared_as_far_as_it_is_and_that_is_to
     assert "NEW is still being measured: 5 of 12 points, 5 replicates together." in told
     assert "Coverage: NEW is running: 5 of 12 points measured, 5 replicates together" in told
     assert "Run to run: unknown, with one run a side" in told
+
+
+def test_where_a_run_has_gone_on_since_it_was_compared_both_counts_are_told(growing, results):
+    app = opened()
+    assert "5 replicates together." in text(app)
+    run = read_run(results / NEW)
+    for state, told in (
+        (
+            "running",
+            "NEW is still being measured: 10 of 12 points, 5 replicates together; all else here is of its first 5.",
+        ),
+        ("stopped", "NEW is stopped by now; all else here is of its first 5."),
+    ):
+        later = dataclasses.replace(run, progress=Progress(done=10, total=12, replicate=5), state=state)
+        write_aside(results / NEW / RUN_FILE, json.dumps(later.to_dict()))
+        found = compare_store.comparisons()._kept[-1].future.result(20)
+        (shown,) = compare_progress.compared_points(found).values()
+        assert f"{compare_progress.sentence('NEW', read_run(results / NEW), shown)}." == told
+        assert "5 of 12 points measured" in " ".join(found.coverage)
+    assert compare_progress.sentence("NEW", later, None) is None, "it was over when it was compared"
 
 
 def test_of_a_run_that_grows_a_comparison_is_made_anew_from_time_to_time(growing, results, monkeypatch):

@@ -7,8 +7,8 @@ import time
 import streamlit as st
 
 from dashboard import address, compare_choice, compare_panel, compare_progress, compare_store, run_picker, session
-from dashboard.compare_choice import Wish
 from dashboard.compare_store import Comparing
+from dashboard.compare_wish import Wish
 from profiling.charts.formatting import duration, plain
 from profiling.compare.comparing import ComparisonRefused
 from profiling.compare.sides import CompareError
@@ -39,7 +39,7 @@ def show() -> None:
 def _show_comparison(wish: Wish) -> None:
     """The answer; while it is being made, a fragment that looks for it, and the answer before it where there is one."""
     consent, progress, result = st.container(), st.container(), st.container()
-    key = session.compare_anyway(wish.base_name, wish.new.run_id)
+    key = session.compare_anyway(*(" ".join(side) for side in wish.words))
     is_meant = bool(st.session_state.get(key))
     comparisons, question = compare_store.comparisons(), wish.question(anyway=is_meant)
     asked = comparisons.ask(question)
@@ -54,7 +54,7 @@ def _show_comparison(wish: Wish) -> None:
                 _show_consent(key)
         return
     with progress:
-        compare_progress.show(wish, asked)
+        compare_progress.show(wish, asked, shown.future.result() if shown.is_answered else None)
     is_marked = False
     with result:
         try:
@@ -70,8 +70,7 @@ def _show_comparison(wish: Wish) -> None:
             is_marked = found.is_marked
             compare_panel.show(found)
         compare_panel.show_command(
-            wish.base_name,
-            wish.new.run_id,
+            *wish.words,
             wish.fail_above,
             anyway=is_marked and is_meant,
             is_file=wish.baseline is not None,

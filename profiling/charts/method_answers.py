@@ -106,7 +106,8 @@ that passed its check or was measured in BASE, and no longer does or could not b
 *What may be claimed:* nothing below {MIN_REPLICATES_FOR_VERDICT} replicates a side, and nothing where device, torch,
 threads or heap differ, unless you insist. Means over shapes are geometric, over those that both sides completed.
 *What disturbs it:* what holds for all of a run moves all its replicates alike, so no number of them shows it. With
-one run a side it is unknown; with more (`--base-also`, `--new-also`) the intervals hold it.
+one run a side it is unknown; with more (*Further runs* on the page, `--base-also` and `--new-also` of
+the command) the intervals allow for it.
 """
 
 REPEAT = f"""

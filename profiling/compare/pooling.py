@@ -46,6 +46,8 @@ def pool(runs: Sequence[Side], *, is_new: bool) -> Side:
         table[name] = typed(
             [join([cell for cell in cells if cell is not None]) for cells in zip(*columns, strict=True)], kind
         )
+    # The place in the grid of a run says nothing in another's.
+    table["point"] = held[0]["point"]
     return Side(
         label=", ".join(side.label for side in runs),
         path=first.path,
