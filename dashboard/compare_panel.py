@@ -161,7 +161,8 @@ def _show_sentences(found: Comparison) -> None:
         len(found.coverage) > MOST_SENTENCES
     )
     lines += [f"- Machine: {plain(found.machine)}."] if found.machine else []
-    lines.append(f"- Run to run: {plain(found.run_to_run.sentence(found.num_runs))}.")
+    further = " (*Further runs*)" if sum(found.num_runs) == 2 else ""
+    lines.append(f"- Run to run: {plain(found.run_to_run.sentence(found.num_runs))}{further}.")
     lines += [f"- Note: {plain(each)}." for each in found.notes]
     st.markdown("\n".join(lines))
 

@@ -208,9 +208,9 @@ def test_a_side_of_several_runs_is_compared_and_stands_in_the_address_and_in_the
     [
         (
             {"base_also": ["now"]},
-            "BASE and NEW must share no run where one of them is several, not now in BASE and now",
+            "BASE and NEW must share no run where one of them is several, not now twice",
         ),
-        ({"new_also": ["now"]}, "NEW must be different runs, not now and now, which are one"),
+        ({"new_also": ["now"]}, "NEW must be different runs, not now twice"),
     ],
 )
 def test_the_page_refuses_the_runs_that_the_command_refuses(twice, link, why):
@@ -435,6 +435,7 @@ def test_a_run_that_is_being_measured_is_compared_as_far_as_it_is_and_that_is_to
     assert "NEW is still being measured: 5 of 12 points, 5 replicates together." in told
     assert "Coverage: NEW is running: 5 of 12 points measured, 5 replicates together" in told
     assert "Run to run: unknown, with one run a side" in told
+    assert "add that run to its side (*Further runs*)." in told
 
 
 def test_where_a_run_has_gone_on_since_it_was_compared_both_counts_are_told(growing, results):

@@ -85,10 +85,8 @@ def require_apart(base: Side, new: Side) -> None:
         return
     for before, now in itertools.product(base.each, new.each):
         if same_measurement(before, now):
-            raise CompareError(
-                "BASE and NEW must share no run where one of them is several, not "
-                f"{before.label} in BASE and {now.label} in NEW, which are one"
-            )
+            which = _told_together(before.label, now.label)
+            raise CompareError(f"BASE and NEW must share no run where one of them is several, not {which}")
 
 
 def same_measurement(first: Side, second: Side) -> bool:
@@ -103,7 +101,11 @@ def _require_different(runs: Sequence[Side], name: str) -> None:
     for place, side in enumerate(runs):
         for other in runs[:place]:
             if same_measurement(side, other):
-                raise CompareError(f"{name} must be different runs, not {other.label} and {side.label}, which are one")
+                raise CompareError(f"{name} must be different runs, not {_told_together(other.label, side.label)}")
+
+
+def _told_together(first: str, second: str) -> str:
+    return f"{first} twice" if first == second else f"{first} and {second}, which are one"
 
 
 def _worst_status(said: list[str]) -> str | None:
