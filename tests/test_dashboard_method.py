@@ -64,6 +64,14 @@ def test_the_view_shows_every_part_without_an_error():
     assert list(app.dataframe[0].value["column"]) == [column.name for column in REPORT_COLUMNS]
 
 
+def test_its_contents_lead_to_each_section_and_to_nothing_else():
+    app = AppTest.from_string("from dashboard.views import method\nmethod.show()", default_timeout=20).run()
+    (contents,) = [part.value for part in app.markdown if part.value.startswith("[")]
+    links = re.findall(r"\[([^]]+)\]\(#([\w-]+)\)", contents)
+    assert links == [(part.value, part.proto.anchor) for part in app.header]
+    assert len({anchor for _, anchor in links}) == len(links) == contents.count(" · ") + 1
+
+
 def test_figures_of_the_rule_are_those_of_the_program():
     assert f"{SMALLEST_CLAIM * 100:g} %" in method_text.SPEED_VERDICTS["same"]
     assert f"fewer than {MIN_REPLICATES_FOR_VERDICT} replicates" in method_text.SPEED_VERDICTS["provisional"]
