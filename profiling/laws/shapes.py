@@ -1,7 +1,7 @@
 """The shapes that times may have as sizes grow, each fitted by least squares, and the exponent it has at the large end.
 
 A straight line in logarithms (a power law); a line with a step, as where another kernel runs from some size on; and the
-smooth bends: a parabola in logarithms, an overhead beside a power law, and `a + b·x + c·x²`.
+smooth bends: a parabola and a cubic in logarithms, an overhead beside a power law, and `a + b·x + c·x²`.
 """
 
 from __future__ import annotations
@@ -90,21 +90,26 @@ def lines_with_step(x: _Array, y: _Array) -> list[Shape]:
 
 
 def parabola(x: _Array, y: _Array) -> tuple[Shape, float, float]:
-    """The parabola in logarithms of at least four sizes; its square term, and how far that goes for a unit of y's."""
-    from_end = x - x[-1]
-    columns = np.stack([np.ones_like(x), from_end, from_end**2], axis=1)
-    inverse = np.linalg.inv(columns.T @ columns)
-    terms = inverse @ (columns.T @ y)
+    """The parabola in logarithms of at least three sizes; its square term, and how far that goes for a unit of y's."""
+    shape, terms, reaches = _polynomial(x, y, 2)
+    return shape, float(terms[2]), float(reaches[2])
+
+
+def _polynomial(x: _Array, y: _Array, degree: int) -> tuple[Shape, _Array, _Array]:
+    """A polynomial around the largest size; its terms, and how far each goes for a unit of y's."""
+    columns = np.vander(x - x[-1], degree + 1, increasing=True)
+    solving = np.linalg.pinv(columns)
+    terms, reaches = solving @ y, np.sqrt(np.square(solving).sum(1))
     left = y - columns @ terms
-    shape = Shape(3, float(left @ left), float(terms[1]), math.sqrt(max(0.0, float(inverse[1, 1]))))
-    return shape, float(terms[2]), math.sqrt(max(0.0, float(inverse[2, 2])))
+    return Shape(degree + 1, float(left @ left), float(terms[1]), float(reaches[1])), terms, reaches
 
 
-def smooth_bends(x: _Array, y: _Array) -> list[Shape]:
-    """The parabola, the curve of three terms and, where one fits, the overhead beside a power law."""
+def smooth_bends(x: _Array, y: _Array, *, with_cubic: bool = False) -> list[Shape]:
+    """The parabola, the curve of three terms, the cubic where asked for, and the overhead where one fits."""
     curve = fit_curve(list(np.exp(x)), list(np.exp(y)))
     left = y - np.log([curve.at(size) for size in np.exp(x)])
     shapes = [parabola(x, y)[0], Shape(3, float(left @ left), curve.slope.value, curve.reach)]
+    shapes += [_polynomial(x, y, 3)[0]] if with_cubic else []
     beside = overhead_and_power(x, y)
     return shapes if beside is None else [*shapes, beside]
 

@@ -2,8 +2,9 @@
 
 The replicates say how exactly each size was timed (`replicate_error`), and so whether a power law misses by more than
 that. Where it does not, its exponent over all sizes is told. Where it does, the exponent at the largest size is told:
-not of the one shape that fits best, which noise may have chosen, but of all that fit nearly as well. Where only a step
-explains the times, the sizes beyond it speak. And nothing is told where the interval would be of no use.
+not of the one shape that fits best, which noise may have chosen, but of all that fit nearly as well, and of the last
+sizes alone, since the growth may be none of these shapes. Where only a step explains the times, the sizes beyond it
+speak. And nothing is told where the interval would be of no use.
 
 In made-up runs (`tests/benchmarks/laws_coverage.py`: power laws, overheads, a layer's operations; 4 to 12 sizes, 3 to
 10 replicates) the intervals told hold the truth in 100, 99.6, 99.2 and 99.1 % at 1, 3, 6 and 10 % of noise in a
@@ -34,6 +35,13 @@ MISFIT = 1.645
 MISFIT_BEYOND = 1.28
 # Shapes whose Akaike criterion is so much worse than the best one's are twenty times less likely.
 LESS_LIKELY = 6.0
+# From so many sizes on the times may be none of the shapes of three terms, and be told so: a cubic is one of the bends.
+MANY_SIZES = 6
+# The last sizes, which speak for themselves: those from a quarter of the largest on; more, where these lie so near to
+# each other that an error of a logarithm moves the exponent by more than six times as much.
+LAST_SPAN, FARTHEST_REACH = 4.0, 6.0
+# The exponent at the largest size is told no more exactly than by as much to either side.
+LEAST_REACH = 0.05
 # Times that no measurement tells apart: where nothing scatters, nothing is divided by 0.
 NOTHING = 1e-9
 
@@ -87,12 +95,14 @@ def time_law(sizes: Sequence[int], times: SizeTimes) -> Told:
         return Told(_straight(x, y, straight, times), len(sizes))
     if len(sizes) <= MIN_SIZES + (times.error is None):  # then a bend leaves nothing to tell its error by
         return Told(None, len(sizes), is_end=True)
-    bends, steps = smooth_bends(x, y), lines_with_step(x, y)
+    with_cubic = len(sizes) >= MANY_SIZES and times.error is not None  # else it leaves too little to tell its error by
+    bends, steps = smooth_bends(x, y, with_cubic=with_cubic), lines_with_step(x, y)
     error = _error_of([straight, *bends, *steps], bends, len(sizes), times)
     best = min(error.criterion(shape) for shape in (straight, *bends, *steps))
     likely = [shape for shape in (straight, *bends, *steps) if error.criterion(shape) <= best + LESS_LIKELY]
     if any(shape.is_smooth_bend for shape in likely):
-        return Told(_spanning(likely, error, best), len(sizes), is_end=True)
+        told = _spanning(likely, error, best)
+        return Told(_with_last_sizes(told, x, y, error), len(sizes), is_end=True)
     return _beyond_step(x, likely, times)
 
 
@@ -146,6 +156,24 @@ def _spanning(likely: Sequence[Shape], error: _Error, best: float) -> Exponent:
     weights = [math.exp((best - error.criterion(shape)) / 2) for shape in likely]
     value = sum(weight * shape.slope for weight, shape in zip(weights, likely, strict=True)) / sum(weights)
     return _span(value, likely, error)
+
+
+def _with_last_sizes(told: Exponent, x: _Array, y: _Array, error: _Error) -> Exponent:
+    """The same exponent, its interval widened to what the last sizes say by themselves, lest every shape be wrong.
+
+    That is the end of their own parabola, give or take a deviation; from `MANY_SIZES` on also their plain exponent,
+    which differs by how much the exponent changes among them.
+    """
+    within = int((x >= x[-1] - math.log(LAST_SPAN) - NOTHING).sum())
+    for count in range(max(MIN_SIZES, within), len(x) + 1):
+        last, times = x[-count:], y[-count:]
+        end = parabola(last, times)[0]
+        if end.reach <= FARTHEST_REACH:
+            break
+    reach = end.reach * error.deviation
+    ends = [told.value - LEAST_REACH, told.value + LEAST_REACH, end.slope - reach, end.slope + reach]
+    ends += [line(last, times).slope] if len(x) >= MANY_SIZES else []
+    return Exponent(told.value, min(told.low, *ends), max(told.high, *ends))
 
 
 def _span(value: float, shapes: Sequence[Shape], error: _Error) -> Exponent:
