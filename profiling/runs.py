@@ -159,7 +159,7 @@ def read_run_file(path: Path) -> Run:
 
 def as_it_is(run: Run) -> Run:
     """The run, told as stopped where it claims to be running and nothing measures it any more."""
-    if run.state == "running" and not _is_measured(run):
+    if run.state == "running" and not _is_going_on(run):
         return dataclasses.replace(
             run, state="stopped", state_reason="its process ended without a word; `--resume` measures what is missing"
         )
@@ -180,12 +180,17 @@ def is_here(run: Run) -> bool:
     return run.host in ("", host_mark())
 
 
-def _is_measured(run: Run) -> bool:
-    if is_here(run):
-        return is_alive(run.pid, run.process_started)
+def _is_going_on(run: Run) -> bool:
+    return is_measured(host=run.host, pid=run.pid, process_started=run.process_started, updated_at=run.updated_at)
+
+
+def is_measured(*, host: str, pid: int, process_started: float, updated_at: str) -> bool:
+    """Whether the process that wrote this of itself still measures; on another machine, whether it wrote lately."""
+    if host in ("", host_mark()):
+        return is_alive(pid, process_started)
     # Over a network share there is only what it wrote: it writes at each workload.
     try:
-        silent_s = (datetime.now(UTC) - datetime.fromisoformat(run.updated_at)).total_seconds()
+        silent_s = (datetime.now(UTC) - datetime.fromisoformat(updated_at)).total_seconds()
     except (ValueError, TypeError):
         return False
     return silent_s < ELSEWHERE_PATIENCE_S

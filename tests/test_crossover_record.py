@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from profiling.device_lock import DeviceBusy, DeviceLock
 from profiling.laws.crossover_command import command_of
 from profiling.laws.crossover_list import answer_to, list_records, place_of, running_search, steps_of
 from profiling.laws.crossover_question import CrossoverQuestion
-from profiling.laws.crossover_record import RECORD_FILE, Record, RecordWriter, read_record
+from profiling.laws.crossover_record import RECORD_FILE, Record, RecordWriter, as_it_is, read_record
 from profiling.laws.crossover_run import find_crossover
 from profiling.laws.crossover_search import Plan, Probe
 from profiling.run_list import Listing, list_runs
@@ -147,6 +148,39 @@ def test_what_a_step_has_found_is_kept_whatever_ends_the_next_one(
 
 
 @pytest.mark.usefixtures("unsynced", "fake")
+@pytest.mark.parametrize("num_written", range(1, 4))
+def test_what_was_measured_is_told_also_where_it_cannot_be_recorded_any_more(
+    results: Path, monkeypatch: pytest.MonkeyPatch, num_written: int
+) -> None:
+    class Full(RecordWriter):
+        def update(self, **changes: Any) -> None:
+            self.written = getattr(self, "written", 0) + 1
+            if self.written > num_written:
+                raise RunError("no space left on device")
+            super().update(**changes)
+
+    monkeypatch.setattr("profiling.laws.crossover_run.RecordWriter", Full)
+    found, folder = find_crossover("custom", "official", "seq_len", PLAN, TINY)
+    assert [probe.size for probe in found.probes] == [32, 64]
+    assert found.stopped == "no space left on device"
+    assert folder is not None
+    assert (folder / "step-1" / "measurements.csv").is_file()
+
+
+@pytest.mark.usefixtures("unsynced", "fake")
+def test_what_was_measured_is_told_also_where_its_folder_is_deleted_meanwhile(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deleted(probe: Probe) -> None:
+        for folder in results.iterdir():
+            shutil.rmtree(folder)
+
+    found, folder = find_crossover("custom", "official", "seq_len", PLAN, TINY, on_probe=deleted)
+    assert ([probe.size for probe in found.probes], folder) == ([32, 64], None)
+    assert found.stopped
+
+
+@pytest.mark.usefixtures("unsynced", "fake")
 def test_a_search_that_measures_nothing_leaves_nothing(results: Path) -> None:
     lock = DeviceLock("cpu")
     lock.acquire("sweep", run_id="r")
@@ -182,6 +216,16 @@ def test_a_search_that_runs_is_found_by_its_process(results: Path) -> None:
     record = recorded(results, "a", state="running")
     assert running_search(list_records(), record.pid) == record
     assert running_search(list_records(), record.pid + 1) is None
+    elsewhere = dataclasses.replace(record, host="another machine")
+    assert running_search((elsewhere,), record.pid) is None
+
+
+@pytest.mark.usefixtures("unsynced")
+def test_a_search_of_another_machine_that_has_been_silent_for_hours_is_told_as_stopped(results: Path) -> None:
+    record = recorded(results, "a", state="running", host="another machine")
+    assert as_it_is(record).state == "running"
+    silent = dataclasses.replace(record, updated_at="2026-01-02T03:05:07+00:00")
+    assert as_it_is(silent).state == "stopped"
 
 
 @pytest.mark.usefixtures("unsynced")

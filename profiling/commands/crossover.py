@@ -82,9 +82,9 @@ def crossover(as_json: bool, stop_on_eof: bool, **texts: Any) -> None:
     except ChildStopped:
         end_with(f"{stop.reason} before anything was measured", EXIT_STOPPED, as_json=as_json)
     if as_json:
-        print_json({**crossover_dict(found), "folder": str(folder)})
+        print_json({**crossover_dict(found), "folder": None if folder is None else str(folder)})
     else:
-        measured = [f"measured in: {folder}"] if found.folders else []
+        measured = [f"measured in: {folder}"] if found.folders and folder is not None else []
         click.echo("\n".join([*crossover_words(found), *measured]))
     if stop.is_requested():
         sys.exit(EXIT_STOPPED)
@@ -120,12 +120,18 @@ def _plan(texts: dict[str, Any], options: dict[str, Any]) -> Plan:
     from profiling.laws.crossover_question import default_step, head_counts
     from profiling.laws.crossover_search import Plan
     from profiling.parsing import parse_number, parse_scale
+    from profiling.workload import GridError, require_size
 
     low, high = parse_number("from", texts["low"]), parse_number("to", texts["high"])
+    require_size("from", low)
+    require_size("to", high)
+    step = parse_number("step", texts["step"] or str(default_step(texts["axis"])))
+    if texts["step"] and step > high - low > 0:
+        raise GridError(f"step must be at most the {high - low:,} between from and to, not {step:,}")
     return Plan(
         low=low,
         high=high,
-        step=parse_number("step", texts["step"] or str(default_step(texts["axis"]))),
+        step=step,
         within=parse_scale("within", texts["within"]),
         replicates=parse_number("replicates", texts["replicates"]),
         max_replicates=parse_number("max_replicates", texts["max_replicates"]),

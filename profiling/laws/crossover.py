@@ -51,7 +51,7 @@ def search(
         budget_s: seconds after which no further step is begun; None for no such limit.
         stop: a switch by which someone can end the search.
         on_probe: told of each size as it is known.
-        on_step: told what is known after each step.
+        on_step: told what is known after each step; where it raises RunError the search ends.
         clock: seconds; whatever moves in a test.
     """
     stop, began = stop or StopSwitch(), clock()
@@ -83,7 +83,11 @@ def search(
             before = known.get(probe.size)
             known[probe.size] = probe if before is None else before.joined_with(probe)
             on_probe(known[probe.size])
-        on_step(so_far())
+        try:
+            on_step(so_far())
+        except RunError as error:  # it cannot be kept any more, and is told all the same
+            ended = str(error)
+            break
         if stop.is_requested():
             ended = stop.reason
             break

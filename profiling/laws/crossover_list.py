@@ -6,6 +6,7 @@ import functools
 import os
 from pathlib import Path
 
+from profiling.host import host_mark
 from profiling.laws.crossover_question import CrossoverQuestion
 from profiling.laws.crossover_record import ENDING, FINISHED, RECORD_FILE, RUNNING, Record, as_it_is, read_record
 from profiling.layers import COMPILED, find_layer, is_compiled, is_layer
@@ -42,7 +43,9 @@ def answer_to(question: CrossoverQuestion, records: tuple[Record, ...]) -> Recor
 
 def running_search(records: tuple[Record, ...], pid: int) -> Record | None:
     """The search that this process runs; None before its folder is there."""
-    return next((record for record in records if record.pid == pid and record.state == RUNNING), None)
+    here = host_mark()
+    mine = (record for record in records if (record.pid, record.host, record.state) == (pid, here, RUNNING))
+    return next(mine, None)
 
 
 def steps_of(record: Record) -> list[Path]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from profiling.host import host_mark
-from profiling.runs import RunError, is_alive, now, own_start
+from profiling.runs import RunError, is_measured, now, own_start
 from profiling.safe_files import write_aside
 from profiling.strict_json import finite
 
@@ -161,7 +161,10 @@ def read_record(folder: Path) -> Record:
 
 def as_it_is(record: Record) -> Record:
     """The record, told as stopped where it claims to be running and nothing measures for it any more."""
-    if record.state != RUNNING or record.host != host_mark() or is_alive(record.pid, record.process_started):
+    is_alive = is_measured(
+        host=record.host, pid=record.pid, process_started=record.process_started, updated_at=record.updated_at
+    )
+    if record.state != RUNNING or is_alive:
         return record
     return dataclasses.replace(record, state=STOPPED, state_reason="its process ended without a word")
 

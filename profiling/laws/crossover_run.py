@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ def find_crossover(
     budget_s: float | None = None,
     stop: StopSwitch | None = None,
     on_probe: Callable[[Probe], None] = lambda _: None,
-) -> tuple[Crossover, Path]:
-    """Searches, and returns what is known with the folder that holds it, `results/<id>-crossover`.
+) -> tuple[Crossover, Path | None]:
+    """Searches, and returns what is known with the folder that holds it, `results/<id>-crossover`; None without one.
 
     Args:
         first, second: the contenders.
@@ -74,9 +75,12 @@ def find_crossover(
         _discard_empty(writer.record)
         raise
     state = STOPPED if found.stopped else FINISHED
-    writer.update(state=state, state_reason=found.stopped, answer=crossover_dict(found))
+    try:
+        writer.update(state=state, state_reason=found.stopped, answer=crossover_dict(found))
+    except RunError as error:  # a full disk, or someone has deleted the folder
+        found = dataclasses.replace(found, stopped=found.stopped or str(error))
     _discard_empty(writer.record)
-    return found, folder
+    return found, folder if folder.is_dir() else None
 
 
 class _Keeper:
