@@ -54,8 +54,8 @@ logarithms of what was measured of one layer along one axis (sequence length, ba
 fixed, and told with its {as_percent(LEVEL)} interval. How exactly a time is known is read off its replicates; without
 them off what the fit leaves, and that is said. Where the values bend, since a fixed cost weighs less and less, the
 exponent at the largest size is told, and that it bends. Noise may choose the curve that fits best, so for times the
-interval spans those that fit nearly as well. Where only a step explains the times, as to another kernel, the sizes
-beyond it speak.
+interval spans those that fit nearly as well, and what the last sizes say alone. Where only a step explains the times,
+as to another kernel, the sizes beyond it speak.
 
 Beside the exponent of a time stands that of its operations, counted by formula; that of memory says whether the
 scores, a number for each pair of positions, are held whole.
@@ -63,8 +63,8 @@ scores, a number for each pair of positions, are held whole.
 *What may be claimed:* the growth over the sizes that were measured. No further: another kernel, or another cache, may
 take over beyond. No law is told, and why, below {MIN_SIZES} sizes, where the largest is less than {SMALLEST_SPAN:g}
 times the smallest, or where the interval is wider than ±{WIDEST_INTERVAL:g}. *What disturbs it:* few sizes, few
-replicates, noise, a step so small that it passes for growth, and two steps, or growth that slackens, which pass for
-another bend: there the interval may miss by up to a tenth.
+replicates, noise, a step so small that it passes for growth, and a cliff near the largest size, as where a cache
+overflows, which passes for another bend: there one interval in ten misses, by up to a tenth.
 """
 
 CROSSOVER = f"""
