@@ -27,6 +27,7 @@ def profile_button(page: Page):
     return page.locator(".st-key-profile").get_by_role("button")
 
 
+@pytest.mark.soak
 def test_a_point_of_a_chart_leads_to_its_operators_and_back(watched, server):
     watched.set_viewport_size({"width": 1440, "height": 1400})  # so that nothing has to be scrolled
     watched.goto(server.url("run=example"))

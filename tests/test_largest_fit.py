@@ -66,7 +66,8 @@ def test_a_call_beyond_the_limit_is_refused_its_memory_and_one_within_it_runs(tm
     assert 2 * 61**2 * 4 <= small["peak_mib"] * 2**20 <= 2 * 2 * 61**2 * 4 + 8 * 61 * 6 * 4
     assert small["call_s"] > 0
     assert (small["compile_s"], small["compiler_mib"], small["asked_mib"]) == (None, None, None)
-    assert 20 < empty["held_mib"] <= small["base_mib"] <= small["before_mib"] < limit
+    # What was free or lay in the heap's last pages may have been given back meanwhile.
+    assert 20 < empty["held_mib"] <= small["base_mib"] + 1 <= small["before_mib"] + 1 < limit
     assert small["held_mib"] >= 0
     assert large["status"] == "oom"
     assert large["reason"].startswith("asked for 148 MiB: ")
