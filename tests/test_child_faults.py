@@ -233,6 +233,7 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, list
     return load_run(folder / "run").set_index("contender"), seen
 
 
+@pytest.mark.soak
 def test_a_layer_that_leaves_things_running_is_told_in_every_row_and_does_not_disturb_the_next_point(
     beside: tuple[pd.DataFrame, list[int]],
 ) -> None:
@@ -315,6 +316,7 @@ def memory_group() -> Iterator[Path]:
     yield from make_memory_group(900)
 
 
+@pytest.mark.soak
 def test_the_kernels_oom_killer_and_a_kill_from_outside_are_told_apart(memory_group: Path, tmp_path: Path) -> None:
     write_layer(tmp_path, text=FAULTY)
     code = (

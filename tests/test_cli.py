@@ -187,6 +187,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Sweep]]:
             sweep.process.communicate()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "end of input"])
 def test_a_sweep_stops_in_good_order(start: Callable[..., Sweep], how: str) -> None:
     sweep = start(*(["--stop-on-eof"] if how == "end of input" else []))

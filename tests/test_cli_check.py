@@ -57,6 +57,7 @@ def test_the_exit_status_is_that_of_the_verdict(mine: Path, name: str, status: i
     assert "Traceback" not in done.output
 
 
+@pytest.mark.soak
 def test_a_passing_layer_fits_a_screen_and_says_what_the_check_is_worth(mine: Path) -> None:
     lines = check(f"{mine}:Right").stdout.splitlines()
     assert len(lines) <= 30
@@ -88,11 +89,13 @@ def test_a_file_that_raises_when_imported_is_an_error_that_names_the_line(tmp_pa
     assert told(done)["reason"] == "mine.py, line 1: ModuleNotFoundError: No module named 'no_such_module'"
 
 
+@pytest.mark.soak
 def test_what_a_layer_prints_is_not_in_the_object(mine: Path) -> None:
     done = check(f"{mine}:Prints", "--json")
     assert (done.exit_code, told(done)["verdict"]) == (0, "pass")
 
 
+@pytest.mark.soak
 def test_a_check_waits_for_another_check_and_says_so(mine: Path) -> None:
     lock = DeviceLock("cpu")
     lock.acquire("check")
@@ -176,6 +179,7 @@ def test_what_the_command_line_cannot_be_read_as_is_told_in_the_object_too(argum
     assert (done.exit_code, done.stdout) == (2, "")
 
 
+@pytest.mark.soak
 def test_a_check_runs_from_a_folder_in_which_files_are_called_like_ours(tmp_path: Path) -> None:
     write_layer(tmp_path, "mha.py", RIGHT)
     write_layer(tmp_path, "dashboard.py", "raise SystemExit")

@@ -301,6 +301,7 @@ def test_what_torch_makes_of_a_layer_of_ones_own_is_told(
     assert ("latency_median_ms" in row) == (status == "ok")
 
 
+@pytest.mark.soak
 def test_many_layers_of_one_class_stay_compiled(only_traced: None, tmp_path: Path) -> None:
     # Beyond 8 versions of one code torch would run the ninth uncompiled.
     text = RIGHT + "".join(

@@ -152,6 +152,7 @@ def test_a_run_that_a_full_disk_ended_is_shown_with_its_message_and_its_rows(
         assert fake.alive == []
 
 
+@pytest.mark.soak
 def test_a_run_that_a_limit_on_its_files_ended_is_shown_with_its_message_and_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_disk_that_becomes_read_only_ends_the_sweep_with_a_sentence_and_the_pa
 # -- a folder that is taken away --------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_a_sweep_whose_folder_is_taken_away_while_it_measures_says_so_in_the_page_and_makes_none_anew(
     jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -223,6 +223,7 @@ def test_a_check_needs_none_of_them_either(bare: dict[str, str]) -> None:
     assert done.stdout.startswith("PASS  custom\n")
 
 
+@pytest.mark.soak
 def test_the_page_is_drawn_without_them_too(bare: dict[str, str]) -> None:
     code = (
         "from streamlit.testing.v1 import AppTest\n"
@@ -256,6 +257,7 @@ def test_a_system_whose_counters_cannot_be_read_is_told_as_far_as_it_goes(monkey
     assert free_memory_mib() == 7.0
 
 
+@pytest.mark.soak
 def test_a_sweep_runs_where_the_system_hides_its_counters(tmp_path: Path) -> None:
     hide = ["unshare", "--mount", "sh", "-c"]
     if shutil.which("unshare") is None or subprocess.run([*hide, "mount -t tmpfs none /proc"], check=False).returncode:
