@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from dashboard.job_folders import JobFolder
 from dashboard.jobs import SAID_BEFORE, JobError, sweep_on
@@ -171,3 +171,30 @@ class Slot:
             running.clear()
             with self._lock:
                 self._running = None
+
+
+class Tenant(Generic[B]):
+    """One of those that share a slot: of what runs there it sees and stops its own kind alone.
+
+    Args:
+        kind: of its commands.
+        slot: where they run; shared with whatever else measures in the background.
+    """
+
+    def __init__(self, kind: type[B], slot: Slot | None) -> None:
+        self._kind, self._slot = kind, slot or Slot()
+
+    @property
+    def running(self) -> B | None:
+        """What runs now, where it is of its kind."""
+        running = self._slot.running
+        return running if isinstance(running, self._kind) else None
+
+    def stop(self) -> None:
+        """Stops what runs, where it is of its kind; what was known before stays."""
+        if self.running is not None:
+            self._slot.stop()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until nothing runs; False where that has not come."""
+        return self._slot.wait(timeout_s)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dashboard.background import PROGRAM, Background, Slot
+from dashboard.background import PROGRAM, Background, Slot, Tenant
 from dashboard.kept_answers import KeptAnswers
 from profiling.operators.profiler import MAX_TRACE_CALLS
 from profiling.operators.report_reading import profile_from_report
@@ -77,7 +77,7 @@ class Running(Background):
             return Trace(error=self.last_words)
 
 
-class Profiles:
+class Profiles(Tenant[Running]):
     """The profiles of this server: at most one being made, and what came of the last few questions.
 
     Args:
@@ -86,15 +86,10 @@ class Profiles:
     """
 
     def __init__(self, command: Sequence[str] = PROGRAM, slot: Slot | None = None) -> None:
-        self._command, self._slot = tuple(command), slot or Slot()
+        super().__init__(Running, slot)
+        self._command = tuple(command)
         self._answers: KeptAnswers[Question, Answer] = KeptAnswers(MOST_ANSWERS)
         self._traces: KeptAnswers[Question, Trace] = KeptAnswers(MOST_TRACES)
-
-    @property
-    def running(self) -> Running | None:
-        """What is being made now."""
-        running = self._slot.running
-        return running if isinstance(running, Running) else None
 
     def answer_to(self, question: Question) -> Answer | None:
         """What a question came to; None where it was not asked yet, or so long ago that it is forgotten."""
@@ -120,15 +115,6 @@ class Profiles:
         self._slot.start(
             lambda: Running(question, is_trace=is_trace, command=self._command), question.device, self._keep
         )
-
-    def stop(self) -> None:
-        """Stops what is being made; what was known before stays."""
-        if self.running is not None:
-            self._slot.stop()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Waits until nothing is being made; False where that has not come."""
-        return self._slot.wait(timeout_s)
 
     def close(self) -> None:
         """Ends what is being made, and waits a moment for that."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dashboard.background import PROGRAM, Background, Slot
+from dashboard.background import PROGRAM, Background, Slot, Tenant
 from dashboard.kept_answers import KeptAnswers
 from profiling.runs import now
 
@@ -77,7 +77,7 @@ class Search(Background):
         return SearchAnswer(error=self.last_words, at=now())
 
 
-class Searches:
+class Searches(Tenant[Search]):
     """The searches of this server: at most one going on, and what came of the last few.
 
     Args:
@@ -86,14 +86,9 @@ class Searches:
     """
 
     def __init__(self, command: Sequence[str] = PROGRAM, slot: Slot | None = None) -> None:
-        self._command, self._slot = tuple(command), slot or Slot()
+        super().__init__(Search, slot)
+        self._command = tuple(command)
         self._answers: KeptAnswers[SearchQuestion, SearchAnswer] = KeptAnswers(MOST_ANSWERS)
-
-    @property
-    def running(self) -> Search | None:
-        """The search that goes on."""
-        running = self._slot.running
-        return running if isinstance(running, Search) else None
 
     def answer_to(self, question: SearchQuestion) -> SearchAnswer | None:
         """What a question came to; None where it was not asked yet, or so long ago that it is forgotten."""
@@ -106,15 +101,6 @@ class Searches:
             JobError: something is being searched, profiled or measured already, or no process can be started.
         """
         self._slot.start(lambda: Search(question, command=self._command), question.device, self._keep)
-
-    def stop(self) -> None:
-        """Stops the search; it tells what it knows."""
-        if self.running is not None:
-            self._slot.stop()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Waits until nothing is searched; False where that has not come."""
-        return self._slot.wait(timeout_s)
 
     def refusal(self) -> str:
         """Why no sweep is to begin now, as a sentence goes on; empty where one may."""

@@ -112,3 +112,17 @@ def watch(context: BrowserContext, server: Server) -> Iterator[Page]:
     assert page.get_by_test_id("stException").count() == 0
     assert complaints == []
     assert {host for host in hosts if not host.startswith(("data:", "blob:"))} <= {server.host}
+
+
+def click_first_mark(page: Page, server: Server) -> None:
+    """Opens the example and clicks the first mark of its first panel: heads 4, seq_len 16."""
+    page.set_viewport_size({"width": 1440, "height": 1400})  # so that nothing has to be scrolled
+    page.goto(server.url("run=example"))
+    expect(page.locator(".st-key-check_custom")).to_contain_text("pass")  # and nothing moves any more
+    mark = page.locator(".js-plotly-plot .scatterlayer .point").first
+    expect(mark).to_be_visible()
+    box = mark.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator(".js-plotly-plot .hoverlayer").first).to_contain_text("seq_len 16")
+    page.mouse.down()
+    page.mouse.up()

@@ -10,7 +10,7 @@ import tempfile
 
 import psutil
 import pytest
-from browser_server import MAY_SKIP, PATIENCE_MS, TINY, Server, wait_for, watch
+from browser_server import MAY_SKIP, PATIENCE_MS, TINY, Server, click_first_mark, wait_for, watch
 from playwright.sync_api import Page, expect
 
 from profiling.device_lock import owner
@@ -215,16 +215,7 @@ def test_the_samples_of_a_chosen_point_are_drawn_and_the_choice_is_in_the_link(w
 
 
 def test_a_click_on_a_mark_opens_the_samples_of_its_point(watched, server):
-    watched.set_viewport_size({"width": 1440, "height": 1400})  # so that nothing has to be scrolled
-    watched.goto(server.url("run=example"))
-    expect(watched.locator(".st-key-check_custom")).to_contain_text("pass")  # and nothing moves any more
-    mark = watched.locator(".js-plotly-plot .scatterlayer .point").first  # of the first panel: heads 4, seq_len 16
-    expect(mark).to_be_visible()
-    box = mark.bounding_box()
-    watched.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(watched.locator(".js-plotly-plot .hoverlayer").first).to_contain_text("seq_len 16")
-    watched.mouse.down()
-    watched.mouse.up()
+    click_first_mark(watched, server)
     expect(watched.get_by_role("tab", name="Samples")).to_have_attribute("aria-selected", "true")
     expect(watched).to_have_url(re.compile(r"sample_seq_len=16\b"))
     expect(watched.get_by_test_id("stCode").last).to_contain_text("--seq-len 16 --num-heads 4")

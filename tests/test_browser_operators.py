@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from browser_server import MAY_SKIP, PATIENCE_MS, Server
+from browser_server import MAY_SKIP, PATIENCE_MS, Server, click_first_mark
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 
 pytestmark = [
@@ -29,16 +29,7 @@ def profile_button(page: Page):
 
 @pytest.mark.soak
 def test_a_point_of_a_chart_leads_to_its_operators_and_back(watched, server):
-    watched.set_viewport_size({"width": 1440, "height": 1400})  # so that nothing has to be scrolled
-    watched.goto(server.url("run=example"))
-    expect(watched.locator(".st-key-check_custom")).to_contain_text("pass")  # and nothing moves any more
-    mark = watched.locator(".js-plotly-plot .scatterlayer .point").first  # of the first panel: heads 4, seq_len 16
-    expect(mark).to_be_visible()
-    box = mark.bounding_box()
-    watched.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(watched.locator(".js-plotly-plot .hoverlayer").first).to_contain_text("seq_len 16")
-    watched.mouse.down()
-    watched.mouse.up()
+    click_first_mark(watched, server)
     link = watched.get_by_role("link", name="Where the time of this point goes: its operators")
     expect(link).to_be_visible()
     link.click()
